@@ -49,6 +49,8 @@ type Project struct {
 	Quotas Quotas `json:"quotas"`
 	// Impersonate is the account that Jibe writes to Kubernetes as.
 	Impersonate ServiceAccount `json:"impersonate,omitzero"`
+	// Write says which requests are proposed as pull requests.
+	Write Writes `json:"write,omitzero"`
 
 	// claims are the other projects', of the default project alone.
 	claims []*Project

@@ -70,6 +70,7 @@ func ParseProject(file string, data []byte) (*Project, error) {
 				field{"vnfcs", func(_, v *yaml.Node) { p.Quotas.VNFCs = d.bound(v, "quotas.vnfcs") }},
 			)
 		}},
+		field{"write", func(_, v *yaml.Node) { p.Write = d.writes(v) }},
 		field{"impersonate", func(_, v *yaml.Node) {
 			d.mapping(v, "impersonate",
 				field{"serviceAccount", func(_, v *yaml.Node) { p.Impersonate = d.serviceAccount(v, "impersonate.serviceAccount") }},

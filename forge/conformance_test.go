@@ -180,6 +180,12 @@ func conform(t *testing.T, w world) {
 		if got, err := c.Outcome(t.Context(), at); err != nil || got != (Outcome{Merged: w.commit(t, "main")}) {
 			t.Errorf("of one that was merged: %+v, %v; main is at %s", got, err, w.commit(t, "main"))
 		}
+		if is, found, err := c.Proposed(t.Context(), all[0].Branch, "main"); err != nil || !found || is.Number != at || is.Branch != all[0].Branch {
+			t.Errorf("of the branches of one that was merged: %+v, %v, %v", is, found, err)
+		}
+		if is, found, err := c.Proposed(t.Context(), "jibe/op/never", "main"); err != nil || found {
+			t.Errorf("of branches that had none: %+v, %v", is, err)
+		}
 		if _, err := c.Outcome(t.Context(), 999_999); !errors.Is(err, ErrNotFound) {
 			t.Errorf("of one that isn't there: %v", err)
 		}

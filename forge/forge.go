@@ -85,6 +85,9 @@ type Client interface {
 	SetComment(ctx context.Context, number int64, name, text string) error
 	// Opened returns the open pull requests into base whose branch is one of the repository's own.
 	Opened(ctx context.Context, base string) ([]PullRequest, error)
+	// Proposed returns the pull request that there is, or was, for the two branches, whatever became of it;
+	// any of them where there were several. found is false where there never was one.
+	Proposed(ctx context.Context, branch, base string) (is PullRequest, found bool, err error)
 	// Outcome says what became of a pull request.
 	Outcome(ctx context.Context, number int64) (Outcome, error)
 	// Open opens a pull request, or returns the one that is open for the same two branches.

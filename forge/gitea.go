@@ -124,6 +124,27 @@ func giteaPull(p *gitea.PullRequest) PullRequest {
 	return PullRequest{Number: p.Index, Branch: p.Head.Ref, Base: p.Base.Ref, Commit: p.Head.Sha, Link: p.HTMLURL}
 }
 
+// Proposed implements [Client].
+func (g giteaClient) Proposed(ctx context.Context, branch, base string) (PullRequest, bool, error) {
+	api, err := g.api(ctx)
+	if err != nil {
+		return PullRequest{}, false, g.said("pull request", err)
+	}
+	p, _, err := api.GetPullRequestByBaseHead(g.owner, g.name, base, branch)
+	if err = g.said("pull request of "+branch, err); errors.Is(err, ErrNotFound) {
+		return PullRequest{}, false, g.Check(ctx) // the repository may be what isn't there
+	}
+	if err != nil {
+		return PullRequest{}, false, err
+	}
+	if p.Head == nil || p.Base == nil {
+		return PullRequest{Number: p.Index, Branch: branch, Base: base, Link: p.HTMLURL}, true, nil
+	}
+	is := giteaPull(p)
+	is.Branch = branch // once the branch is gone, it is told by another name
+	return is, true, nil
+}
+
 // Outcome implements [Client].
 func (g giteaClient) Outcome(ctx context.Context, number int64) (o Outcome, err error) {
 	api, err := g.api(ctx)

@@ -122,6 +122,11 @@ func githubPull(p *github.PullRequest) PullRequest {
 	return PullRequest{Number: int64(p.GetNumber()), Branch: p.GetHead().GetRef(), Base: p.GetBase().GetRef(), Commit: p.GetHead().GetSHA(), Link: p.GetHTMLURL()}
 }
 
+// Proposed implements [Client].
+func (g githubClient) Proposed(ctx context.Context, branch, base string) (PullRequest, bool, error) {
+	return g.first(ctx, github.PullRequestListOptions{State: "all", Base: base, Head: g.owner + ":" + branch})
+}
+
 // Outcome implements [Client].
 func (g githubClient) Outcome(ctx context.Context, number int64) (o Outcome, err error) {
 	p, _, err := g.api.PullRequests.Get(ctx, g.owner, g.name, int(number))
@@ -137,7 +142,11 @@ func (g githubClient) Outcome(ctx context.Context, number int64) (o Outcome, err
 
 // of returns the pull request that is open for two branches.
 func (g githubClient) of(ctx context.Context, branch, base string) (PullRequest, bool, error) {
-	all, err := g.list(ctx, github.PullRequestListOptions{State: "open", Base: base, Head: g.owner + ":" + branch})
+	return g.first(ctx, github.PullRequestListOptions{State: "open", Base: base, Head: g.owner + ":" + branch})
+}
+
+func (g githubClient) first(ctx context.Context, o github.PullRequestListOptions) (PullRequest, bool, error) {
+	all, err := g.list(ctx, o)
 	if err != nil || len(all) == 0 {
 		return PullRequest{}, false, err
 	}

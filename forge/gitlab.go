@@ -121,11 +121,11 @@ func (g gitlabClient) SetComment(ctx context.Context, number int64, name, text s
 
 // Opened implements [Client].
 func (g gitlabClient) Opened(ctx context.Context, base string) ([]PullRequest, error) {
-	return g.list(ctx, gitlab.ListProjectMergeRequestsOptions{TargetBranch: &base})
+	return g.list(ctx, "opened", gitlab.ListProjectMergeRequestsOptions{TargetBranch: &base})
 }
 
-func (g gitlabClient) list(ctx context.Context, o gitlab.ListProjectMergeRequestsOptions) (all []PullRequest, err error) {
-	state, oldest := "opened", "asc"
+func (g gitlabClient) list(ctx context.Context, state string, o gitlab.ListProjectMergeRequestsOptions) (all []PullRequest, err error) {
+	oldest := "asc"
 	o.State, o.Sort, o.PerPage = &state, &oldest, gitlabPage
 	for o.Page = 1; o.Page != 0; {
 		requests, answer, err := g.api.MergeRequests.ListProjectMergeRequests(g.path, &o, gitlab.WithContext(ctx))
@@ -146,6 +146,11 @@ func gitlabPull(r *gitlab.BasicMergeRequest) PullRequest {
 	return PullRequest{Number: r.IID, Branch: r.SourceBranch, Base: r.TargetBranch, Commit: r.SHA, Link: r.WebURL}
 }
 
+// Proposed implements [Client].
+func (g gitlabClient) Proposed(ctx context.Context, branch, base string) (PullRequest, bool, error) {
+	return g.first(ctx, "all", branch, base)
+}
+
 // Outcome implements [Client].
 func (g gitlabClient) Outcome(ctx context.Context, number int64) (o Outcome, err error) {
 	r, _, err := g.api.MergeRequests.GetMergeRequest(g.path, number, nil, gitlab.WithContext(ctx))
@@ -161,7 +166,11 @@ func (g gitlabClient) Outcome(ctx context.Context, number int64) (o Outcome, err
 
 // of returns the merge request that is open for two branches.
 func (g gitlabClient) of(ctx context.Context, branch, base string) (PullRequest, bool, error) {
-	all, err := g.list(ctx, gitlab.ListProjectMergeRequestsOptions{SourceBranch: &branch, TargetBranch: &base})
+	return g.first(ctx, "opened", branch, base)
+}
+
+func (g gitlabClient) first(ctx context.Context, state, branch, base string) (PullRequest, bool, error) {
+	all, err := g.list(ctx, state, gitlab.ListProjectMergeRequestsOptions{SourceBranch: &branch, TargetBranch: &base})
 	if err != nil || len(all) == 0 {
 		return PullRequest{}, false, err
 	}

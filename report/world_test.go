@@ -382,6 +382,11 @@ func (w *world) Outcome(_ context.Context, number int64) (forge.Outcome, error) 
 	return w.became[number], w.call()
 }
 
+// Proposed implements [forge.Client].
+func (w *world) Proposed(context.Context, string, string) (forge.PullRequest, bool, error) {
+	panic("a reporter looks for no pull request by its branch")
+}
+
 // Open implements [forge.Client].
 func (w *world) Open(context.Context, forge.Proposal) (forge.PullRequest, error) {
 	panic("a reporter opens no pull request")
