@@ -30,6 +30,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/forge"
+	"github.com/jibe-vnfm/jibe/forge/proposal"
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
@@ -164,6 +165,7 @@ type Server struct {
 	webhook     *webhook
 	forge       forge.Client     // nil where no forge is told
 	reporter    *report.Reporter // likewise
+	pulls       *proposal.Keeper // likewise: the pull requests that Jibe opens
 	certificate *certificate     // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex      // while hooks are written
@@ -394,6 +396,9 @@ func (s *Server) wire(ctx context.Context) error {
 	s.follower = s.newFollower()
 	s.oplog.OnChange(s.follower.OperationChanged)
 	s.oplog.OnFollowed(s.follower.OperationChanged)
+	if s.forge != nil {
+		s.pulls = proposal.New(proposal.Config{Client: s.forge, Base: cmp.Or(s.Branch, "main"), Poll: s.Poll, Remove: s.repo.RemoveBranch, Log: s.Log})
+	}
 	if s.rollouts, err = s.newRollouts(); err != nil {
 		return err
 	}
@@ -409,7 +414,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {
 			return forbiddenSettings(s.keeper, settings, known)
 		},
-		Rolled: s.rolled,
+		Rolled: s.rolled, PullRequests: s.forge != nil,
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
 	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {

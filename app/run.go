@@ -35,6 +35,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	if s.reporter != nil {
 		g.Go(func() error { return s.member.Only(gctx, "report", s.reporter.Run) })
 	}
+	if s.pulls != nil {
+		g.Go(func() error { return s.pulls.Run(gctx) })
+	}
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })

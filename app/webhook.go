@@ -69,6 +69,9 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r := h.server.reporter; r != nil {
 		r.Delivered()
 	}
+	if k := h.server.pulls; k != nil {
+		k.Delivered()
+	}
 	w.WriteHeader(http.StatusAccepted)
 }
 

@@ -1,6 +1,7 @@
 package automation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,6 +39,8 @@ type RolloutStatus struct {
 	// Budget is the failure at which nothing more is begun, and Spent how many count against it.
 	Budget int `json:"budget,omitempty"`
 	Spent  int `json:"spent,omitempty"`
+	// Proposal is the pull request that isn't merged yet, or not known to be.
+	Proposal *RolloutPull `json:"proposal,omitempty"`
 	// UnderWay, Failed, Passed and Stays are instances with the reasons, at most mostNamed of each.
 	UnderWay []RolloutInstance `json:"underWay,omitempty"`
 	Failed   []RolloutInstance `json:"failed,omitempty"`
@@ -51,6 +54,19 @@ type RolloutWave struct {
 	// Of says which instances are in it, as the file does: "25 %", or directories.
 	Of     string         `json:"of"`
 	Counts rollout.Counts `json:"counts"`
+}
+
+// RolloutPull is a pull request by which a rollout begins with instances.
+type RolloutPull struct {
+	Branch string `json:"branch"`
+	// Number and Link are the forge's, 0 and "" before it is known to be open.
+	Number int64     `json:"number,omitempty"`
+	Link   string    `json:"link,omitempty"`
+	At     time.Time `json:"at"`
+	// Instances is how many of it aren't on the branch yet.
+	Instances int `json:"instances"`
+	// Withdrawn is why Jibe closes it, "" where it doesn't.
+	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
 // RolloutInstance is an instance of a rollout of which something is to be said.
@@ -158,6 +174,9 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 	if e := d.Ledger.Ended; e != nil {
 		st.Ended = e.At
 	}
+	if p := d.Ledger.Proposal; p != nil {
+		st.Proposal = &RolloutPull{Branch: p.Branch, Number: p.Number, Link: p.Link, At: p.At, Instances: len(p.Instances), Withdrawn: p.Withdrawn}
+	}
 	for _, f := range s.facts {
 		a, back := d.Ledger.Of(f.Instance, d.Ledger.Target), d.Ledger.BackOf(f.Instance, d.Ledger.Target)
 		if a != nil && f.Stays != "" && d.Ledger.Halted != nil && len(st.Stays) < mostNamed {
@@ -176,7 +195,7 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 		case a == nil && f.Passed != "" && len(st.Passed) < mostNamed:
 			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, f.Passed})
 		case a != nil && a.Outcome == desired.OutcomeSuperseded && len(st.Passed) < mostNamed:
-			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, "somebody did something else with it"})
+			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, cmp.Or(a.Reason, "somebody did something else with it")})
 		}
 	}
 	return st

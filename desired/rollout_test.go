@@ -58,18 +58,20 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 		good + "atOnce: 0\n":       "rollouts/r.yaml:3: ",
 		good + "atOnce: 200%\n":    "rollouts/r.yaml:3: \"atOnce\" isn't a share",
 		good + "windows: []\n":     "rollouts/r.yaml:3: \"windows\" has none",
-		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n": "\"windows[0].timezone\"",
-		good + "after: {prometheus: {vim: lab, query: x}}\n":                       "\"after.prometheus.vim\" isn't built",
-		good + "after: {prometheus: [{for: 5m}]}\n":                                "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
-		good + "after: {prometheus: [{query: x, for: ever}]}\n":                    "\"after.prometheus[0].for\" isn't a time",
-		good + "after: {soak: soon}\n":                                             "rollouts/r.yaml:3: \"after.soak\" isn't a time",
-		good + "failures: {then: undo}\n":                                          "rollouts/r.yaml:3: \"failures.then\" can't be \"undo\"",
-		good + "failures: {rollbackAnytime: often}\n":                              "rollouts/r.yaml:3: \"failures.rollbackAnytime\"",
-		good + "order: [{percent: 50}]\n":                                          "rollouts/r.yaml:3: \"order\" ends at 50 percent",
-		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":           "can't be 10",
-		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n": "must have one of instances and percent",
-		good + "order: [{instances: [amf]}, {percent: 100}]\n":                     "can't be an instance",
-		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n": "stands in the order already",
+		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n":                      "\"windows[0].timezone\"",
+		good + "after: {prometheus: {vim: lab, query: x}}\n":                                            "\"after.prometheus.vim\" isn't built",
+		good + "after: {prometheus: [{for: 5m}]}\n":                                                     "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
+		good + "after: {prometheus: [{query: x, for: ever}]}\n":                                         "\"after.prometheus[0].for\" isn't a time",
+		good + "after: {soak: soon}\n":                                                                  "rollouts/r.yaml:3: \"after.soak\" isn't a time",
+		good + "failures: {then: undo}\n":                                                               "rollouts/r.yaml:3: \"failures.then\" can't be \"undo\"",
+		good + "failures: {rollbackAnytime: often}\n":                                                   "rollouts/r.yaml:3: \"failures.rollbackAnytime\"",
+		good + "order: [{percent: 50}]\n":                                                               "rollouts/r.yaml:3: \"order\" ends at 50 percent",
+		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":                                "can't be 10",
+		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n":                      "must have one of instances and percent",
+		good + "order: [{instances: [amf]}, {percent: 100}]\n":                                          "can't be an instance",
+		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n":                      "stands in the order already",
+		good + "write: pullrequest\n":                                                                   "\"write\" can't be \"pullrequest\"",
+		good + "write: pull-request\nwindows: [{cron: 0 1 * * TUE, timezone: Asia/Tokyo, lasts: 4h}]\n": "can't hold back what people merge",
 		good + "order: []\n":                                                             "\"order\" has no waves",
 		good + "state: runnning\n":                                                       "did you mean \"running\"?",
 		good + "sate: running\n":                                                         "unknown key \"sate\"",
@@ -106,8 +108,10 @@ func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123000000, time.UTC)
 	l := &desired.Ledger{Rollout: "amf", Started: at, Target: "12345678", Wave: 2, Soak: at, Forgiven: 1, Attempts: map[string][]desired.Attempt{
 		"1": {{Retried: true, Target: "00000000", Prior: "p", Tree: "t", Began: at, Outcome: "failed", Ended: at, Reason: "no: \"pods\" {}\n# x"}, {Target: "1e5", Wave: 1, Prior: "p", Tree: "t", Began: at}},
-		"b": {{Target: "12345678", Began: at, Outcome: "unknown", Ended: at}, {Back: true, Target: "12345678", Prior: "t", Tree: "p", Began: at}},
-	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two", Unknown: true}, Ended: &desired.RolloutEnd{At: at, As: "completed"}}
+		"b": {{Edited: true, Target: "12345678", Began: at, Outcome: "unknown", Ended: at}, {Back: true, Target: "12345678", Prior: "t", Tree: "p", Began: at}},
+	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two", Unknown: true, Closed: true}, Ended: &desired.RolloutEnd{At: at, As: "completed"},
+		Proposals: 3, Proposal: &desired.RolloutProposal{Branch: "jibe/rollout/x/3-3", Commit: "c", Target: "12345678", Wave: 2, At: at, Number: 7, Link: "https://forge/7", Part: at,
+			Withdrawn: "main: moved", Instances: map[string]desired.ProposedTrees{"a": {Prior: "p", Tree: "t"}, "1e5": {Prior: "q", Tree: "u"}}}}
 	back, err := desired.ParseLedger("rollouts/.state/x.yaml", l.Encode())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, l.Encode())

@@ -91,3 +91,24 @@ func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
 	}
 	return tip, err
 }
+
+// RemoveBranch removes a branch of the remote, whoever has moved it; that is done where it isn't there.
+func (r *Repo) RemoveBranch(ctx context.Context, name string) error {
+	ref := "refs/heads/" + name
+	if ref == r.ref() {
+		return fmt.Errorf("remove branch %s: it is the one that runs", name)
+	}
+	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+		return fmt.Errorf("remove branch %q: there can be none", clip(name))
+	}
+	tip, err := r.remoteRef(ctx, ref)
+	if err != nil || tip == "" {
+		return err
+	}
+	k, err := r.nextPush(ctx)
+	if err != nil {
+		return fmt.Errorf("remove branch %s: %w: wait for the next push: %w", name, desired.ErrUnavailable, err)
+	}
+	defer k.end(true)
+	return r.pushProposed(ctx, ref, "", tip)
+}
