@@ -29,7 +29,7 @@ func TestARolloutIsReadAsItIsWritten(t *testing.T) {
 		To:     desired.RolloutTarget{VnfdID: "amf-2", Strategy: "blueGreen", Drain: "30s"},
 		Order:  []desired.RolloutWave{{Instances: []string{"instances/tokyo/lab/amf"}}, {Percent: 5}, {Percent: 100}},
 		AtOnce: desired.Share{Percent: 10}, PerVIM: desired.Share{Number: 5}, After: desired.RolloutGate{Soak: 30 * time.Minute, Approve: true},
-		Failures: desired.RolloutFailures{Budget: 2, Then: "halt"}, State: "paused"}
+		Failures: desired.RolloutFailures{Budget: 2, Then: "halt"}, Write: "direct", State: "paused"}
 	if !reflect.DeepEqual(r, want) {
 		t.Fatalf("got  %+v\nwant %+v", r, want)
 	}

@@ -47,11 +47,9 @@ func (w *told) merge(number int64, style gitea.MergeStyle) {
 
 func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *testing.T) {
 	w := newTold(t)
-	last := ""
 	for n, site := range []string{"a", "b", "c"} {
-		last = w.write("main", "instances/"+site+"/vnf.yaml", strings.Replace(vnf(""), reportID, fmt.Sprintf("11111111-1111-4111-8111-%012d", n), 1))
+		w.until(w.write("main", "instances/"+site+"/vnf.yaml", strings.Replace(vnf(""), reportID, fmt.Sprintf("11111111-1111-4111-8111-%012d", n), 1)), gitea.StatusSuccess, "completed")
 	}
-	w.until(last, gitea.StatusSuccess, "completed")
 	w.write("main", "rollouts/edge.yaml", "select: {folders: [instances/**]}\nto: {levels: {vdu1_aspect: 2}}\norder: [{instances: [instances/a]}, {percent: 100}]\nwrite: pull-request\n")
 
 	first := w.becomes("edge", "waiting for merge", true)
