@@ -201,7 +201,7 @@ func (d *decider) places() *places {
 	p := &places{d: d, perVIM: map[string]int{}, atVIM: map[string]int{}}
 	selected := 0
 	for _, f := range d.facts {
-		if f.Found.Occupies() {
+		if f.Found.Occupies() || d.unended(f) { // what has just been merged has no operation yet
 			p.taken++
 			p.perVIM[f.VIM]++
 		}

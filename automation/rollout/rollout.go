@@ -270,11 +270,17 @@ func (d *decider) end(as, before Phase) Decision {
 // active counts the attempts of which no outcome is written down.
 func (d *decider) active() (n int) {
 	for _, f := range d.facts {
-		if list := d.l.Attempts[f.Instance]; len(list) > 0 && list[len(list)-1].Outcome == "" {
+		if d.unended(f) {
 			n++
 		}
 	}
 	return n
+}
+
+// unended says whether the instance has an attempt of which no outcome is written down.
+func (d *decider) unended(f Fact) bool {
+	list := d.l.Attempts[f.Instance]
+	return len(list) > 0 && list[len(list)-1].Outcome == ""
 }
 
 // pending says whether the rollout has still to begin with the instance.
