@@ -168,8 +168,73 @@ to: {levels: {front: 2}, params: {mode: {a: [1, 2]}}, update: {drain: 30s, vdus:
 	}
 }
 
+func TestARolloutSelectsByTheOperatorsOfALabelSelector(t *testing.T) {
+	of := func(labels string) *desired.Rollout {
+		t.Helper()
+		r, err := desired.ParseRollout("rollouts/r.yaml", []byte("select: {labels: "+labels+"}\nto: {vnfdId: x}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const tokyo, bare, odd = "{tier: edge, region: tokyo}", "{tier: edge}", "{tier: core, region: 3}"
+	for labels, want := range map[string][3]bool{
+		"{matchExpressions: [{key: region, operator: In, values: [tokyo, osaka]}]}":                       {true, false, false},
+		"{matchExpressions: [{key: region, operator: NotIn, values: [tokyo]}]}":                           {false, true, true},
+		"{matchExpressions: [{key: region, operator: Exists}]}":                                           {true, false, true},
+		"{matchExpressions: [{key: region, operator: DoesNotExist}]}":                                     {false, true, false},
+		"{tier: edge, matchExpressions: [{key: region, operator: NotIn, values: [\"3\"]}]}":               {true, true, false},
+		"{matchLabels: {tier: [edge, core]}, matchExpressions: [{key: region, operator: Exists}]}":        {true, false, true},
+		"{matchExpressions: [{key: region, operator: Exists}, {key: tier, operator: In, values: [lab]}]}": {false, false, false},
+	} {
+		r := of(labels)
+		for n, metadata := range []string{tokyo, bare, odd} {
+			in, err := desired.ParseInstance("instances/a/vnf.yaml", []byte("vnfdId: x\nmetadata: "+metadata+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Select.Labelled(in.Metadata); got != want[n] {
+				t.Errorf("%s selects %s: %v", labels, metadata, got)
+			}
+		}
+	}
+	for pair, want := range map[[2]string]bool{
+		{"{r: [a, b]}", "{matchExpressions: [{key: r, operator: NotIn, values: [a, b, c]}]}"}:                                            false,
+		{"{r: [a, b]}", "{matchExpressions: [{key: r, operator: NotIn, values: [a]}]}"}:                                                  true,
+		{"{r: a}", "{matchExpressions: [{key: r, operator: DoesNotExist}]}"}:                                                             false,
+		{"{matchExpressions: [{key: r, operator: Exists}]}", "{matchExpressions: [{key: r, operator: DoesNotExist}]}"}:                   false,
+		{"{matchExpressions: [{key: r, operator: NotIn, values: [a]}]}", "{matchExpressions: [{key: r, operator: DoesNotExist}]}"}:       true,
+		{"{matchExpressions: [{key: r, operator: In, values: [a]}]}", "{matchExpressions: [{key: r, operator: In, values: [b]}]}"}:       false,
+		{"{matchExpressions: [{key: r, operator: Exists}]}", "{matchExpressions: [{key: s, operator: DoesNotExist}]}"}:                   true,
+		{"{r: a, matchExpressions: [{key: r, operator: NotIn, values: [a]}]}", "{matchExpressions: [{key: r, operator: Exists}]}"}:       false,
+		{"{matchExpressions: [{key: r, operator: NotIn, values: [a]}]}", "{matchExpressions: [{key: r, operator: NotIn, values: [b]}]}"}: true,
+	} {
+		if a, b := of(pair[0]), of(pair[1]); a.Meets(b) != want || b.Meets(a) != want {
+			t.Errorf("%s and %s can select the same instance: %v, %v", pair[0], pair[1], a.Meets(b), b.Meets(a))
+		}
+	}
+	for labels, want := range map[string]string{
+		"{matchExpressions: [{key: r, operator: Like, values: [a]}]}":     "\"select.labels.matchExpressions[0].operator\" can't be \"Like\"",
+		"{matchExpressions: [{key: r, operator: In}]}":                    "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{key: r, operator: Exists, values: [a]}]}":   "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{key: -r, operator: Exists}]}":               "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{key: r, operator: In, values: [\"a b\"]}]}": "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{operator: Exists}]}":                        "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: []}":                                          "has no expressions",
+		"{matchExpressions: {key: r}}":                                    "select.labels.matchExpressions",
+		"{tier: edge, matchLabels: {tier: core}}":                         "\"tier\" stands there twice",
+		"{matchExpressions: [{key: r, operator: Exists, value: a}]}":      "unknown key \"select.labels.matchExpressions[0].value\"",
+	} {
+		_, err := desired.ParseRollout("rollouts/r.yaml", []byte("select: {labels: "+labels+"}\nto: {vnfdId: x}\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", labels, err, want)
+		}
+	}
+}
+
 func FuzzRolloutsAndLedgersAreReadOrRefused(f *testing.F) {
 	f.Add([]byte(wholeRollout))
+	f.Add([]byte("select: {labels: {matchLabels: {a: b}, matchExpressions: [{key: r, operator: NotIn, values: [a]}]}}\nto: {vnfdId: x}\nwrite: pull-request\n"))
 	f.Add((&desired.Ledger{Rollout: "a", Attempts: map[string][]desired.Attempt{"i": {{Target: "t"}}}}).Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := desired.ParseRollout("rollouts/r.yaml", data); err == nil {
