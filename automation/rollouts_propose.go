@@ -111,17 +111,22 @@ func refusal(err error) bool {
 	return errors.As(err, new(*forge.Error)) && !errors.Is(err, forge.ErrAway) && !errors.Is(err, forge.ErrLimited) && !errors.Is(err, forge.ErrDenied)
 }
 
-// leave has the branches go that ledgers have no more: their proposals are merged, or closed. Of a rollout whose file
-// or ledger can't be read, nothing is known.
+// leave has the branches go that ledgers have no more: their proposals are merged, or closed. One that the forge still
+// shows as open was merged a moment ago. Of a rollout whose file or ledger can't be read, nothing is known.
 func (r *Rollouts) leave(list []*loaded) {
 	r.pulls.mu.Lock()
 	defer r.pulls.mu.Unlock()
-	for branch := range r.pulls.said {
+	for branch, said := range r.pulls.said {
 		of := func(x *loaded) bool {
 			return x.r != nil && x.l != nil && strings.HasPrefix(branch, desired.RolloutBranches(x.r.ID)) && (x.l.Proposal == nil || x.l.Proposal.Branch != branch)
 		}
 		if !slices.ContainsFunc(list, of) {
 			continue
+		}
+		if said.Number != 0 {
+			if is := r.Pulls.Keep(proposal.Wanted{Branch: branch, Number: said.Number, Link: said.Link, Changed: r.poke}); !is.Known() || is.Open || is.Err != nil {
+				continue
+			}
 		}
 		if done, _ := r.Pulls.Withdraw(branch, "", r.poke); done { // the keeper logs why not
 			delete(r.pulls.said, branch)
