@@ -456,26 +456,6 @@ func TestAProposalOfWhichTheBranchHasChangedAFileIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *testing.T) {
-	w := newProposing(t)
-	w.goOn()
-	branch := w.open()
-	w.pull()
-	w.git(w.clone, "merge", "-q", "--squash", "origin/"+branch)
-	w.put("instances/s0/vnf.yaml", "id: 00000000-0000-4000-8000-000000000000\nname: edited\nvnfdId: x\nflavour: simple\nlevels: {vdu1_aspect: 5}\n")
-	w.push("Merge it with another name")
-	w.pulls[branch].Open, w.pulls[branch].Merged = false, w.git(w.clone, "rev-parse", "HEAD")
-	w.begin()
-	w.goOn()
-	w.want(rollout.Running, "the end of 1 operation")
-	w.end()
-	w.goOn()
-	l := w.ledger()
-	if a := l.Of("00000000-0000-4000-8000-000000000000", l.Target); a == nil || !a.Edited || a.Outcome != desired.OutcomeCompleted {
-		t.Fatalf("%+v", a)
-	}
-}
-
 func TestARolloutThatProposesIsRefusedWithoutAForge(t *testing.T) {
 	w := newProposing(t)
 	r := w.newProcess()
