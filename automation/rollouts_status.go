@@ -25,6 +25,8 @@ type RolloutStatus struct {
 	WaitsFor string        `json:"waitsFor,omitempty"`
 	VnfdID   string        `json:"vnfdId,omitempty"`
 	Package  string        `json:"package,omitempty"`
+	// Proposes says that its waves are pull requests.
+	Proposes bool `json:"proposes,omitempty"`
 	// Wave is the wave under way, from 1, of Waves.
 	Wave    int       `json:"wave,omitempty"`
 	Waves   int       `json:"waves,omitempty"`
@@ -131,6 +133,7 @@ func (r *Rollouts) statusOf(ctx context.Context, x *loaded, claims map[string]st
 		return st, nil
 	}
 	st.ID, st.VnfdID, st.Package, st.Waves, st.Budget = x.r.ID, x.r.To.VnfdID, x.r.To.Package, len(x.r.Waves()), x.r.Failures.Budget
+	st.Proposes = x.r.Proposes()
 	if x.r.To.Version != "" {
 		st.VnfdID = "of version " + x.r.To.Version
 	}
