@@ -91,10 +91,6 @@ func (d *document) rollout(n *yaml.Node) *Rollout {
 	if !selects || len(r.Select.Folders) == 0 && !r.Select.ByLabels() && r.Select.Product == "" {
 		d.fail(n, "add select: {folders: [tokyo/**], product: amf}", "the rollout selects no instances")
 	}
-	if r.Proposes() && len(r.Windows) > 0 {
-		d.fail(n, "put them into maintenance.yaml of the instances' folders, which holds back what is merged; or remove one of the two",
-			"\"windows\" and \"write: %s\" stand there both: a rollout's windows can't hold back what people merge", WritePullRequest)
-	}
 	switch {
 	case r.To.Version != "" && r.Select.Product == "":
 		d.fail(n, "add select: {product: amf}, or name to.vnfdId", "\"to.version\" doesn't say of which product")

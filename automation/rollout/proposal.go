@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/window"
 )
 
 // Pull is what is known of the pull request that stands in the ledger.
@@ -109,12 +110,23 @@ func (d *decider) proposed() (out Decision, stands bool) {
 	return out, true
 }
 
-// wake is when to look again although nothing is told: a forge may tell late that something was merged.
-func (d *decider) wake() time.Time {
-	if p := d.l.Proposal; p != nil && !p.Part.IsZero() && d.now.Before(p.Part.Add(settles)) {
-		return p.Part.Add(settles)
+// wake is when to look at the proposal again although nothing is told: a forge may tell late that something was merged,
+// and a window closes.
+func (d *decider) wake() (at time.Time) {
+	p := d.l.Proposal
+	if p == nil {
+		return at
 	}
-	return time.Time{}
+	next := []time.Time{p.Part.Add(settles)}
+	if w := window.At(d.r.Windows, d.now); !w.Until.IsZero() {
+		next = append(next, w.Until.Add(-d.longest()).Add(time.Nanosecond), w.Until) // what takes just as long fits
+	}
+	for _, t := range next {
+		if t.After(d.now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	return at
 }
 
 // pulled is what a proposal waits for.
@@ -161,6 +173,8 @@ func (d *decider) unwanted(p *desired.RolloutProposal) string {
 		return "all of it is on the branch"
 	case !p.Part.IsZero():
 		return "some of it is on the branch already"
+	case !window.Ask([]window.Calendar{{Windows: d.r.Windows}}, d.now, d.longest()).Open:
+		return "its window closes" // who merges it later would begin outside of it
 	}
 	places, known := d.places(), 0
 	for _, f := range d.facts {

@@ -125,6 +125,9 @@ func (w *world) does(words []string) error {
 	found := func(as rollout.Found, reason string) error {
 		return each(func(f *rollout.Fact) { f.Found, f.Ended, f.Reason = as, w.now, reason })
 	}
+	if strings.HasPrefix(words[0], "merge") && (w.l.Proposal == nil || !w.pull.open) {
+		return fmt.Errorf("no pull request is open")
+	}
 	switch words[0] {
 	case "sites":
 		n, err := strconv.Atoi(args[0])
