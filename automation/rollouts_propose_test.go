@@ -377,29 +377,31 @@ func (w *proposing) ledger() *desired.Ledger {
 }
 
 func TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone(t *testing.T) {
-	for kill := 1; !t.Failed(); kill++ {
-		w := newProposing(t)
-		w.kill = kill
-		w.goThrough()
-		for branch, p := range w.pulls {
-			if p.Open {
-				t.Errorf("killed after %d: %s is open at the end", kill, branch)
+	w := newProposing(t)
+	w.goThrough()
+	for kill := range w.deeds {
+		t.Run(fmt.Sprintf("after %d", kill+1), func(t *testing.T) {
+			t.Parallel()
+			w := newProposing(t)
+			w.kill = kill + 1
+			w.goThrough()
+			for branch, p := range w.pulls {
+				if p.Open {
+					t.Errorf("%s is open at the end", branch)
+				}
 			}
-		}
-		if n := len(w.pulls); n != 5 {
-			t.Errorf("killed after %d: %d pull requests were opened: %v", kill, n, slices.Sorted(maps.Keys(w.pulls)))
-		}
-		for id, list := range w.ops {
-			if len(list) != 1 {
-				t.Errorf("killed after %d: instance %s had %d operations", kill, id, len(list))
+			if n := len(w.pulls); n != 5 {
+				t.Errorf("%d pull requests were opened: %v", n, slices.Sorted(maps.Keys(w.pulls)))
 			}
-		}
-		if w.most > 2 {
-			t.Errorf("killed after %d: %d operations were under way, and atOnce is 2", kill, w.most)
-		}
-		if w.deeds < kill {
-			break
-		}
+			for id, list := range w.ops {
+				if len(list) != 1 {
+					t.Errorf("instance %s had %d operations", id, len(list))
+				}
+			}
+			if w.most > 2 {
+				t.Errorf("%d operations were under way, and atOnce is 2", w.most)
+			}
+		})
 	}
 }
 
