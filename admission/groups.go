@@ -102,7 +102,7 @@ func (g general) values() []string {
 // shape is everything but the values.
 func (g general) shape() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n%s\n%t\n%s\n", g.shared.Type, g.shared.Error, g.shared.Waits, g.shared.WaitsFor != "", g.shared.Rollout)
+	fmt.Fprintf(&b, "%s\n%s\n%s\n%t\n%s\n%t\n", g.shared.Type, g.shared.Error, g.shared.Waits, g.shared.WaitsFor != "", g.shared.Rollout, g.shared.Proposed)
 	for _, s := range g.shared.Steps {
 		fmt.Fprintf(&b, "%d %s %d\n", s.Stage, s, s.From)
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	Forbidden func(settings, known *desired.Settings) []*desired.Problem
 	// Rolled returns what a rollout would make of the instances that it selects, were it to start now.
 	Rolled func(ctx context.Context, file string, r *desired.Rollout) ([]Rolled, error)
+	// PullRequests says that there is a forge on which rollouts may propose.
+	PullRequests bool
 }
 
 // Rolled is an instance that a rollout selects.
@@ -90,6 +92,7 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 	v := &Verdict{Problems: []*desired.Problem{}}
 	// A problem that is there already is shown elsewhere, and isn't this change's fault.
 	v.Problems = append(v.Problems, r.Forbidden(settings, now)...)
+	v.Problems = append(v.Problems, r.unproposed(p)...)
 	view := r.View
 	var proposed Packages
 	if !slices.Equal(now.Repositories, settings.Repositories) {
@@ -142,6 +145,18 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 	return v, nil
 }
 
+// unproposed refuses rollouts that would propose where there is no forge.
+func (r *Reviewer) unproposed(p *Proposal) (out []*desired.Problem) {
+	for _, file := range slices.Sorted(maps.Keys(p.Rollouts)) {
+		ro, err := desired.ParseRollout(file, []byte(p.Rollouts[file]))
+		if err == nil && ro.Proposes() && ro.State != desired.RolloutAborted && !r.PullRequests {
+			out = append(out, &desired.Problem{File: file, Message: "\"write: " + desired.WritePullRequest + "\" needs a forge, and this server has none",
+				Remedy: "give jibe serve --remote and --forge-token, or remove write"})
+		}
+	}
+	return out
+}
+
 // rolled adds what the proposed rollouts would do, instance by instance, as if all waves began now.
 func (r *Reviewer) rolled(ctx context.Context, view *reconciler.View, settings *desired.Settings, p *Proposal, v *Verdict) error {
 	for _, file := range slices.Sorted(maps.Keys(p.Rollouts)) {
@@ -164,7 +179,7 @@ func (r *Reviewer) rolled(ctx context.Context, view *reconciler.View, settings *
 				continue // the change itself comes first
 			}
 			preview := view.Plan(ctx, settings, x.Head, x.After)
-			preview.Rollout = ro.Name
+			preview.Rollout, preview.Proposed = ro.Name, ro.Proposes()
 			v.Previews = append(v.Previews, preview)
 		}
 		for _, why := range slices.Sorted(maps.Keys(passed)) {

@@ -414,7 +414,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {
 			return forbiddenSettings(s.keeper, settings, known)
 		},
-		Rolled: s.rolled,
+		Rolled: s.rolled, PullRequests: s.forge != nil,
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
 	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {

@@ -34,14 +34,26 @@ func (r rolloutRepo) WriteMany(ctx context.Context, w desired.WriteMany) (desire
 	return r.view.WriteMany(ctx, r.Repo, w, r.Repo.WriteMany)
 }
 
+// ProposeMany implements [automation.RolloutRepo].
+func (r rolloutRepo) ProposeMany(ctx context.Context, branch string, w desired.WriteMany) (desired.Written, error) {
+	return r.view.WriteMany(ctx, r.Repo, w, func(ctx context.Context, w desired.WriteMany) (desired.Written, error) {
+		return r.Repo.ProposeMany(ctx, branch, w)
+	})
+}
+
 // newRollouts makes the runner of rollouts.
 func (s *Server) newRollouts() (*automation.Rollouts, error) {
 	query, err := newPrometheusQuery(s.Prometheus)
 	if err != nil {
 		return nil, err
 	}
+	var pulls automation.RolloutPulls // without a forge it is nil, and not a nil keeper
+	if s.proposals != nil {
+		pulls = s.proposals.keeper
+	}
 	return automation.NewRollouts(automation.RolloutConfig{
-		Repo: rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Query: query,
+		Pulls: pulls,
+		Repo:  rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Query: query,
 		Package: func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error) {
 			if pinned != "" {
 				if pkg, err := s.packages.Open(ctx, pinned); err == nil && pkg.VNFD.ID == vnfdID {
@@ -211,7 +223,7 @@ func (c *rolloutMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, st.Name, phase)
 		for state, n := range map[string]int{"completed": st.Counts.Completed, "already": st.Counts.Already, "failed": st.Counts.Failed,
-			"underWay": st.Counts.UnderWay, "pending": st.Counts.Pending, "passed": st.Counts.Passed, "takenBack": st.Counts.Back} {
+			"underWay": st.Counts.UnderWay, "proposed": st.Counts.Proposed, "pending": st.Counts.Pending, "passed": st.Counts.Passed, "takenBack": st.Counts.Back} {
 			ch <- prometheus.MustNewConstMetric(c.instances, prometheus.GaugeValue, float64(n), st.Name, state)
 		}
 	}

@@ -33,6 +33,12 @@ type RolloutRepo interface {
 	RolloutFiles(ctx context.Context) (map[string]string, error)
 	Content(ctx context.Context, hash string) ([]byte, error)
 	WriteMany(ctx context.Context, w desired.WriteMany) (desired.Written, error)
+	// ProposeMany makes the commit of a WriteMany on a branch of its own, which it makes anew on top of
+	// head. It changes no files beside the instances'.
+	ProposeMany(ctx context.Context, branch string, w desired.WriteMany) (desired.Written, error)
+	Head() string
+	// Reaches says whether the history that ends at tip has the commit.
+	Reaches(ctx context.Context, tip, commit string) (bool, error)
 	// Moved is closed when head moves.
 	Moved() <-chan struct{}
 }
@@ -44,7 +50,7 @@ type RolloutOperations interface {
 	OperationEntries(q oplog.OperationQuery) iter.Seq[oplog.OperationEntry]
 }
 
-// RolloutConfig is what [Rollouts] work with. Everything in it but Query is required.
+// RolloutConfig is what [Rollouts] work with. Everything in it but Query and Pulls is required.
 type RolloutConfig struct {
 	Repo  RolloutRepo
 	Oplog RolloutOperations
@@ -60,6 +66,8 @@ type RolloutConfig struct {
 	// Query asks Prometheus. It returns why the query isn't met, "" where it is; its error is that
 	// nobody can tell. nil is without a Prometheus.
 	Query func(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error)
+	// Pulls keeps the pull requests of rollouts; nil is without a forge.
+	Pulls RolloutPulls
 	Now   func() time.Time
 	Log   *slog.Logger
 }
@@ -75,6 +83,7 @@ type Rollouts struct {
 	files   *lru.Cache[string, parsedRollout]
 	ledgers *lru.Cache[string, *desired.Ledger]
 	checks  *checks
+	pulls   pulls
 	mu      sync.Mutex // one pass at a time
 }
 
@@ -96,7 +105,7 @@ const (
 
 // NewRollouts makes the runner, which does nothing until [Rollouts.Run].
 func NewRollouts(c RolloutConfig) *Rollouts {
-	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1), checks: newChecks(c.Query)}
+	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1), checks: newChecks(c.Query), pulls: pulls{said: map[string]rollout.Said{}}}
 	var err, lerr error
 	r.files, err = lru.New[string, parsedRollout](256)
 	r.ledgers, lerr = lru.New[string, *desired.Ledger](64)
@@ -107,7 +116,9 @@ func NewRollouts(c RolloutConfig) *Rollouts {
 }
 
 // OperationChanged notifies of an operation's new state. It returns at once.
-func (r *Rollouts) OperationChanged(*lcm.Operation) {
+func (r *Rollouts) OperationChanged(*lcm.Operation) { r.poke() }
+
+func (r *Rollouts) poke() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -116,6 +127,7 @@ func (r *Rollouts) OperationChanged(*lcm.Operation) {
 
 // Run carries rollouts out until ctx ends.
 func (r *Rollouts) Run(ctx context.Context) error {
+	defer r.handOver()
 	for ctx.Err() == nil {
 		moved := r.Repo.Moved()
 		next, err := r.pass(ctx)
@@ -152,6 +164,8 @@ type loaded struct {
 	r                *desired.Rollout // nil where the file can't be obeyed
 	l                *desired.Ledger  // nil before the start
 	problem          error
+	// asks says that the forge may be asked: pages and metrics go by what it said last.
+	asks bool
 }
 
 // load reads all rollouts: those that have begun first, the oldest first.
@@ -236,12 +250,14 @@ func (r *Rollouts) pass(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return next, err
 	}
+	r.leave(list)
 	claims := map[string]string{}
 	var errs []error
 	for _, x := range list {
 		if x.r == nil || x.l != nil && x.l.Ended != nil {
 			continue
 		}
+		x.asks = true
 		s, err := r.look(ctx, x, claims)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("rollout %s: %w", x.r.Name, err))
@@ -270,28 +286,19 @@ func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
 		return r.start(ctx, s)
 	}
 	d := s.decision
-	if !d.Changed && len(d.Start)+len(d.Back) == 0 {
+	switch {
+	case len(d.Propose) > 0:
+		return r.propose(ctx, s)
+	case !d.Changed && len(d.Start)+len(d.Back) == 0:
 		return nil
 	}
 	began, back, change := r.Now(), len(d.Back) > 0, r.changeOf
 	if back {
 		change = r.backOf
 	}
-	var changes []desired.InstanceChange
-	refused := map[string]string{}
-	for _, id := range append(slices.Clone(d.Start), d.Back...) {
-		c, err := change(ctx, s, id)
-		switch {
-		case err == nil:
-			changes = append(changes, desired.InstanceChange{Instance: id, Change: c})
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case r.Refused(err), back && errors.Is(err, desired.ErrNotFound):
-			refused[id] = clipped(err.Error())
-			r.Log.WarnContext(ctx, "an instance of a rollout would be refused", "rollout", s.r.Name, "instance", id, "error", err)
-		default:
-			return fmt.Errorf("prepare instance %s: %w", id, err)
-		}
+	changes, refused, err := r.changes(ctx, s, append(slices.Clone(d.Start), d.Back...), change)
+	if err != nil {
+		return err
 	}
 	var trailers []desired.Trailer
 	if back && s.r.Failures.RollbackAnytime {
@@ -307,11 +314,7 @@ func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
 	if err != nil {
 		return err
 	}
-	for id, err := range out.Refused {
-		if !errors.Is(err, errMoved) {
-			r.Log.WarnContext(ctx, "an instance of a rollout wasn't written", "rollout", s.r.Name, "instance", id, "error", err)
-		}
-	}
+	r.dropped(ctx, s, out)
 	r.Log.InfoContext(ctx, "rollout goes on", "rollout", s.r.Name, "phase", string(d.Phase), "wave", d.Ledger.Wave+1, "begun", len(out.Done), "revision", out.Commit)
 	return nil
 }
@@ -328,95 +331,6 @@ func subject(r *desired.Rollout, d rollout.Decision, begun int) string {
 		return fmt.Sprintf("End rollout %s: %s", r.Name, d.Ledger.Ended.As)
 	}
 	return fmt.Sprintf("Note how rollout %s goes: %s", r.Name, d.Phase)
-}
-
-// changeOf is the change that brings the instance to the target, with all that Jibe would fill in.
-func (r *Rollouts) changeOf(ctx context.Context, s *seen, id string) (desired.Change, error) {
-	h := s.heads[id]
-	file := h.Dir + "/" + desired.InstanceFile
-	in, text, after, err := r.edited(ctx, s.r.To, h)
-	if err != nil {
-		return nil, err
-	}
-	fills, err := r.Prepare(ctx, in, after)
-	if err != nil {
-		return nil, err
-	}
-	if text, err = desired.Edit(file, text, fills...); err != nil {
-		return nil, err
-	}
-	return func(at desired.Revision, now desired.Files) (desired.Files, error) {
-		if at.Tree != h.Tree {
-			return nil, errMoved
-		}
-		if e, known := r.Oplog.InstanceEntry(h.Instance); !known || busy(h, e) != "" {
-			return nil, errMoved
-		}
-		next := maps.Clone(now)
-		next[desired.InstanceFile] = text
-		return next, nil
-	}, nil
-}
-
-// edited is the instance as it is, and as the target makes it.
-func (r *Rollouts) edited(ctx context.Context, to desired.RolloutTarget, h desired.Head) (in *desired.Instance, text []byte, after *desired.Instance, err error) {
-	if in, err = r.Repo.Read(ctx, h.Revision); err != nil {
-		return nil, nil, nil, err
-	}
-	old, err := r.Repo.Files(ctx, h.Revision)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	edits := to.Edits()
-	if in.Derived {
-		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: h.Instance})
-	}
-	text, after, err = desired.EditInstance(h.Dir+"/"+desired.InstanceFile, old[desired.InstanceFile], edits...)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	after.Granted = in.Granted
-	return in, text, after, nil
-}
-
-// backOf is the change that takes the instance back to where it was before the attempt. What an NFVO
-// has granted meanwhile stays: only a new grant changes that.
-func (r *Rollouts) backOf(ctx context.Context, s *seen, id string) (desired.Change, error) {
-	h, a := s.heads[id], s.decision.Ledger.Of(id, s.decision.Ledger.Target)
-	prior := desired.Revision{Instance: id, Dir: h.Dir, Tree: a.Prior}
-	old, err := r.Repo.Files(ctx, prior)
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(s.facts, func(f rollout.Fact) bool { return f.Instance == id })
-	failed := at >= 0 && s.facts[at].Found == rollout.FailedTemp // then the commit is the rollback of its operation
-	if !failed {
-		now, err := r.Repo.Read(ctx, h.Revision)
-		if err != nil {
-			return nil, err
-		}
-		then, err := r.Repo.Read(ctx, prior)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := r.Prepare(ctx, now, then); err != nil {
-			return nil, err
-		}
-	}
-	return func(at desired.Revision, now desired.Files) (desired.Files, error) {
-		if at.Tree != h.Tree {
-			return nil, errMoved
-		}
-		if e, known := r.Oplog.InstanceEntry(id); !known || !failed && busy(h, e) != "" || failed && requested(e) {
-			return nil, errMoved
-		}
-		next := maps.Clone(old)
-		delete(next, desired.GrantedFile)
-		if granted, ok := now[desired.GrantedFile]; ok {
-			next[desired.GrantedFile] = granted
-		}
-		return next, nil
-	}, nil
 }
 
 // start pins the rollout's id and its package in the file, and begins its ledger.
@@ -449,11 +363,8 @@ func (r *Rollouts) start(ctx context.Context, s *seen) error {
 func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave int, more []desired.Trailer, changes []desired.InstanceChange,
 	make func(done []desired.Revised) (file []byte, l *desired.Ledger, err error),
 ) (desired.Written, error) {
-	id := strings.TrimSuffix(strings.TrimPrefix(x.ledgerFile, desired.RolloutStateDir+"/"), ".yaml")
 	out, err := r.Repo.WriteMany(ctx, desired.WriteMany{
-		Instances: changes, Files: []string{x.file, x.ledgerFile}, Subject: subject,
-		Trailers: append([]desired.Trailer{{Key: desired.TrailerRollout, Value: x.r.Name + " " + id}, {Key: desired.TrailerWave, Value: strconv.Itoa(wave + 1)},
-			{Key: desired.TrailerRequestedBy, Value: "rollout/" + x.r.Name}}, more...),
+		Instances: changes, Files: []string{x.file, x.ledgerFile}, Subject: subject, Trailers: append(trailersOf(x, wave), more...),
 		Change: func(now map[string][]byte, done []desired.Revised) (map[string][]byte, error) {
 			if !bytes.Equal(now[x.file], x.text) || !bytes.Equal(now[x.ledgerFile], x.ledgerText) {
 				return nil, errMoved
@@ -469,4 +380,11 @@ func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave i
 		return out, fmt.Errorf("commit: %w", err)
 	}
 	return out, nil
+}
+
+// trailersOf are the trailers of what a rollout commits.
+func trailersOf(x *loaded, wave int) []desired.Trailer {
+	id := strings.TrimSuffix(strings.TrimPrefix(x.ledgerFile, desired.RolloutStateDir+"/"), ".yaml")
+	return []desired.Trailer{{Key: desired.TrailerRollout, Value: x.r.Name + " " + id}, {Key: desired.TrailerWave, Value: strconv.Itoa(wave + 1)},
+		{Key: desired.TrailerRequestedBy, Value: "rollout/" + x.r.Name}}
 }

@@ -40,8 +40,12 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 		}
 	}
 	var attempts map[string][]desired.Attempt
+	var proposal *desired.RolloutProposal
 	if x.l != nil {
-		attempts = x.l.Attempts
+		attempts, proposal = x.l.Attempts, x.l.Proposal
+	}
+	if open := x.l == nil || x.l.Ended == nil; open && r.Pulls == nil && (x.r.Proposes() || proposal != nil) {
+		return nil, fmt.Errorf("%s: write: %s needs a forge: give jibe serve --remote and --forge-token, or remove it", x.file, desired.WritePullRequest)
 	}
 	for h := range r.Repo.Heads("") {
 		e, _ := r.Oplog.InstanceEntry(h.Instance)
@@ -50,14 +54,15 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 		}
 		tried := attempts[h.Instance]
 		selected := x.r.Selects(h.Dir, e.VNF.ProductName)
-		if !selected && len(tried) == 0 {
+		offered := proposal.Has(h.Instance)
+		if !selected && len(tried) == 0 && !offered {
 			continue
 		}
 		reached, labelled, err := r.reached(ctx, x.r, h)
 		if err != nil {
 			return nil, err
 		}
-		if selected = selected && labelled; !selected && len(tried) == 0 {
+		if selected = selected && labelled; !selected && len(tried) == 0 && !offered {
 			continue
 		}
 		if selected {
@@ -71,6 +76,11 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 				return nil, err
 			}
 			f.Busy = busy(h, e)
+		}
+		if offered {
+			if err := r.arrived(ctx, &f, proposal, h); err != nil {
+				return nil, err
+			}
 		}
 		if len(tried) > 0 && !tried[len(tried)-1].Retried {
 			if err := r.find(ctx, &f, tried, h, e); err != nil {
@@ -91,6 +101,13 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 			s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id, Found: rollout.Superseded, Reason: "the instance is gone", Stays: "it is gone"})
 		}
 	}
+	if proposal != nil {
+		for id := range proposal.Instances {
+			if _, known := s.heads[id]; !known && attempts[id] == nil {
+				s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id})
+			}
+		}
+	}
 	if x.l == nil {
 		s.decision = rollout.Decision{Phase: rollout.Running, Waits: "its start"}
 		if x.r.State != desired.RolloutRunning {
@@ -103,8 +120,13 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 			paused.State = cmp.Or(map[bool]string{true: desired.RolloutAborted}[x.r.State == desired.RolloutAborted], desired.RolloutPaused)
 			decided = &paused
 		}
-		if s.decision = rollout.Decide(decided, x.l, s.facts, nil, r.Now()); s.decision.Ask {
-			s.decision = rollout.Decide(decided, x.l, s.facts, r.checks.ask(ctx, x.r.After.Prometheus, r.Now()), r.Now())
+		said, err := r.said(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if s.decision = rollout.Decide(decided, x.l, s.facts, said, r.Now()); s.decision.Ask {
+			said.Checked = r.checks.ask(ctx, x.r.After.Prometheus, r.Now())
+			s.decision = rollout.Decide(decided, x.l, s.facts, said, r.Now())
 		}
 	}
 	if s.overlaps != "" {
@@ -152,7 +174,7 @@ func (r *Rollouts) pin(ctx context.Context, s *seen) (product string, err error)
 // reached says whether the instance asks for the target already, and whether it has the labels that the
 // rollout selects by. Its file is read only where the rollout looks at more than its package.
 func (r *Rollouts) reached(ctx context.Context, ro *desired.Rollout, h desired.Head) (reached, labelled bool, err error) {
-	if len(ro.Select.Labels) == 0 && !ro.To.Beside() {
+	if !ro.Select.ByLabels() && !ro.To.Beside() {
 		return h.VnfdID == ro.To.VnfdID && h.Package == ro.To.Package, true, nil
 	}
 	in, err := r.Repo.Read(ctx, h.Revision)
@@ -211,6 +233,8 @@ func (r *Rollouts) returns(ctx context.Context, f *rollout.Fact, then string, tr
 	case h.Tree == a.Prior:
 		f.Back = true
 		return nil
+	case a.Edited:
+		f.Stays = "it was merged otherwise than proposed"
 	case h.Held != "":
 		f.Stays = "it is held"
 	case h.Suspend:
@@ -317,7 +341,8 @@ func clipped(s string) string {
 
 // operationOf is the operation that the commit of the last attempt led to, nil where none is known. It is
 // known by its trees: which commit brought a directory to its state isn't known for ever. One that an
-// earlier attempt at the same tree led to began before that attempt had ended.
+// earlier attempt at the same tree led to began before that attempt had ended. What was merged otherwise than
+// proposed may have begun from another tree, too.
 func (r *Rollouts) operationOf(ctx context.Context, instance string, tried []desired.Attempt) (*lcm.Operation, error) {
 	a := tried[len(tried)-1]
 	var ended time.Time
@@ -335,7 +360,7 @@ func (r *Rollouts) operationOf(ctx context.Context, instance string, tried []des
 			return nil, fmt.Errorf("operation %s of instance %s: %w", e.ID, instance, err)
 		}
 		leads := op.After.Tree == a.Tree && (!a.Back || op.Before.Tree == a.Prior) // an earlier one may have led to where it goes back to
-		if leads || op.Before.Tree == a.Prior && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
+		if leads || a.Edited && op.Before.Tree != op.After.Tree && !op.Started.Before(a.Began) || op.Before.Tree == a.Prior && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
 			return op, nil
 		}
 	}

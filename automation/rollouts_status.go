@@ -1,6 +1,7 @@
 package automation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +25,8 @@ type RolloutStatus struct {
 	WaitsFor string        `json:"waitsFor,omitempty"`
 	VnfdID   string        `json:"vnfdId,omitempty"`
 	Package  string        `json:"package,omitempty"`
+	// Proposes says that its waves are pull requests.
+	Proposes bool `json:"proposes,omitempty"`
 	// Wave is the wave under way, from 1, of Waves.
 	Wave    int       `json:"wave,omitempty"`
 	Waves   int       `json:"waves,omitempty"`
@@ -38,6 +41,8 @@ type RolloutStatus struct {
 	// Budget is the failure at which nothing more is begun, and Spent how many count against it.
 	Budget int `json:"budget,omitempty"`
 	Spent  int `json:"spent,omitempty"`
+	// Proposal is the pull request that isn't merged yet, or not known to be.
+	Proposal *RolloutPull `json:"proposal,omitempty"`
 	// UnderWay, Failed, Passed and Stays are instances with the reasons, at most mostNamed of each.
 	UnderWay []RolloutInstance `json:"underWay,omitempty"`
 	Failed   []RolloutInstance `json:"failed,omitempty"`
@@ -51,6 +56,19 @@ type RolloutWave struct {
 	// Of says which instances are in it, as the file does: "25 %", or directories.
 	Of     string         `json:"of"`
 	Counts rollout.Counts `json:"counts"`
+}
+
+// RolloutPull is a pull request by which a rollout begins with instances.
+type RolloutPull struct {
+	Branch string `json:"branch"`
+	// Number and Link are the forge's, 0 and "" before it is known to be open.
+	Number int64     `json:"number,omitempty"`
+	Link   string    `json:"link,omitempty"`
+	At     time.Time `json:"at"`
+	// Instances is how many of it aren't on the branch yet.
+	Instances int `json:"instances"`
+	// Withdrawn is why Jibe closes it, "" where it doesn't.
+	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
 // RolloutInstance is an instance of a rollout of which something is to be said.
@@ -115,6 +133,7 @@ func (r *Rollouts) statusOf(ctx context.Context, x *loaded, claims map[string]st
 		return st, nil
 	}
 	st.ID, st.VnfdID, st.Package, st.Waves, st.Budget = x.r.ID, x.r.To.VnfdID, x.r.To.Package, len(x.r.Waves()), x.r.Failures.Budget
+	st.Proposes = x.r.Proposes()
 	if x.r.To.Version != "" {
 		st.VnfdID = "of version " + x.r.To.Version
 	}
@@ -158,6 +177,9 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 	if e := d.Ledger.Ended; e != nil {
 		st.Ended = e.At
 	}
+	if p := d.Ledger.Proposal; p != nil {
+		st.Proposal = &RolloutPull{Branch: p.Branch, Number: p.Number, Link: p.Link, At: p.At, Instances: len(p.Instances), Withdrawn: p.Withdrawn}
+	}
 	for _, f := range s.facts {
 		a, back := d.Ledger.Of(f.Instance, d.Ledger.Target), d.Ledger.BackOf(f.Instance, d.Ledger.Target)
 		if a != nil && f.Stays != "" && d.Ledger.Halted != nil && len(st.Stays) < mostNamed {
@@ -176,7 +198,7 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 		case a == nil && f.Passed != "" && len(st.Passed) < mostNamed:
 			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, f.Passed})
 		case a != nil && a.Outcome == desired.OutcomeSuperseded && len(st.Passed) < mostNamed:
-			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, "somebody did something else with it"})
+			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, cmp.Or(a.Reason, "somebody did something else with it")})
 		}
 	}
 	return st

@@ -31,7 +31,7 @@ func fleet() dashboard {
 			{"Rollouts and windows", []panel{
 				stat("Rollouts under way", "short", calm(), `count(max by (job, rollout) (jibe_rollout_phase{phase!~"paused|halted|problem"})) or vector(0)`,
 					"Rollouts that go on or wait for a gate: jibe get rollouts tells of each.").wide(8),
-				stat("Rollouts that need a person", "short", above(1, yellow), `count(max by (job, rollout) (jibe_rollout_phase{phase=~"halted|problem|waiting for approval"})) or vector(0)`,
+				stat("Rollouts that need a person", "short", above(1, yellow), `count(max by (job, rollout) (jibe_rollout_phase{phase=~"halted|problem|waiting for approval|waiting for merge"})) or vector(0)`,
 					"Rollouts that are halted, wait for an approval, or whose files can't be obeyed.").wide(8),
 				stat("Wait for a window", "short", calm(), `sum(max by (job, type, end) (jibe_instances_waiting_for_window)) or vector(0)`,
 					"VNF instances on which an operation isn't begun yet, as a maintenance window is closed or a freeze holds.").wide(8),

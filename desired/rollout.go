@@ -7,11 +7,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/desired/window"
 )
@@ -50,6 +51,9 @@ type Rollout struct {
 	PerVIM   Share           `json:"perVIM,omitzero"`
 	After    RolloutGate     `json:"after,omitzero"`
 	Failures RolloutFailures `json:"failures"`
+	// Write is WriteDirect (the default), where Jibe commits to the branch, or WritePullRequest, where it
+	// proposes, and people merge.
+	Write string `json:"write,omitempty"`
 	// Windows are the times in which instances are begun with; none is at any time.
 	Windows []window.Window `json:"-"`
 	// State is RolloutRunning (the default), RolloutPaused or RolloutAborted.
@@ -62,8 +66,10 @@ type RolloutSelect struct {
 	Folders []string `json:"folders,omitempty"`
 	// Product is the vnfProductName of the VNFD that runs.
 	Product string `json:"product,omitempty"`
-	// Labels are values of which metadata (SOL003 VnfInstance.metadata) has one for each key.
-	Labels map[string][]string `json:"labels,omitempty"`
+	// Labels are values of which metadata (SOL003 VnfInstance.metadata) has one for each key, and
+	// Expressions what it meets beside that, as the expressions of a label selector of Kubernetes.
+	Labels      map[string][]string               `json:"labels,omitempty"`
+	Expressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
 // RolloutTarget is what instances are brought to.
@@ -236,17 +242,6 @@ func sameJSON(a, b any) bool {
 	return err == nil && bytes.Equal(x, y)
 }
 
-// Labelled says whether an instance's metadata has what the rollout selects by.
-func (s RolloutSelect) Labelled(metadata map[string]any) bool {
-	for key, values := range s.Labels {
-		value, set := metadata[key]
-		if !set || !slices.Contains(values, fmt.Sprint(value)) {
-			return false
-		}
-	}
-	return true
-}
-
 // Selects says whether the rollout concerns an instance in dir ("instances/site-a/amf") whose VNFD
 // names the product, if it has the labels ([RolloutSelect.Labelled]).
 func (r *Rollout) Selects(dir, product string) bool {
@@ -292,11 +287,8 @@ func (r *Rollout) Meets(other *Rollout) bool {
 	if r.Select.Product != "" && other.Select.Product != "" && r.Select.Product != other.Select.Product {
 		return false
 	}
-	for key, values := range r.Select.Labels {
-		others, both := other.Select.Labels[key]
-		if both && !slices.ContainsFunc(values, func(v string) bool { return slices.Contains(others, v) }) {
-			return false
-		}
+	if r.Select.labelsPart(other.Select) {
+		return false
 	}
 	if len(r.Select.Folders) == 0 || len(other.Select.Folders) == 0 {
 		return true
@@ -336,6 +328,10 @@ type Ledger struct {
 	Forgiven int
 	// Ended is set when the rollout has ended: nothing of it is done any more.
 	Ended *RolloutEnd
+	// Proposal is what was proposed and isn't on the branch yet; nil where nothing is. Proposals counts all
+	// that there were.
+	Proposal  *RolloutProposal
+	Proposals int
 	// Attempts are by instance, the latest last.
 	Attempts map[string][]Attempt
 }
@@ -354,6 +350,8 @@ type Halt struct {
 	Reason string
 	// Unknown says that of some instance nobody knows what came. Then nothing is taken back either.
 	Unknown bool
+	// Closed says that a person has closed a pull request: what was done before stays.
+	Closed bool
 }
 
 // RolledBack is the value of RolloutEnd.As for a rollout that has taken back what it did.
@@ -378,6 +376,9 @@ type Attempt struct {
 	Back bool
 	// Retried says that a person had it made anew: it counts no more.
 	Retried bool
+	// Edited says that a pull request was merged otherwise than it was proposed: what Tree has
+	// beside the target is a person's.
+	Edited bool
 	// Target is the target's digest, and Wave the wave that was under way.
 	Target string
 	Wave   int
@@ -435,6 +436,7 @@ func (l *Ledger) Failures() (n int) {
 // Clone is a ledger that may be changed.
 func (l *Ledger) Clone() *Ledger {
 	c := *l
+	c.Proposal = l.Proposal.Clone()
 	c.Attempts = make(map[string][]Attempt, len(l.Attempts))
 	for id, list := range l.Attempts {
 		c.Attempts[id] = slices.Clone(list)

@@ -34,6 +34,9 @@ func (l *Ledger) Encode() []byte {
 		if h.Unknown {
 			halted["unknown"] = true
 		}
+		if h.Closed {
+			halted["closed"] = true
+		}
 		line("halted", halted)
 	}
 	if l.Forgiven > 0 {
@@ -41,6 +44,12 @@ func (l *Ledger) Encode() []byte {
 	}
 	if e := l.Ended; e != nil {
 		line("ended", map[string]string{"at": stampOf(e.At), "as": e.As})
+	}
+	if l.Proposals > 0 {
+		line("proposals", l.Proposals)
+	}
+	if l.Proposal != nil {
+		l.Proposal.encode(&b)
 	}
 	if len(l.Attempts) == 0 {
 		return b.Bytes()
@@ -55,6 +64,9 @@ func (l *Ledger) Encode() []byte {
 			}
 			if a.Retried {
 				b.WriteString("retried: true, ")
+			}
+			if a.Edited {
+				b.WriteString("edited: true, ")
 			}
 			fmt.Fprintf(&b, "target: %s, wave: %d, prior: %s, tree: %s, began: %q", inJSON(a.Target), a.Wave, inJSON(a.Prior), inJSON(a.Tree), stampOf(a.Began))
 			if a.Outcome != "" {
@@ -111,6 +123,7 @@ func ParseLedger(file string, data []byte) (*Ledger, error) {
 				field{"at", func(_, v *yaml.Node) { l.Halted.At = d.moment(v, "halted.at") }},
 				field{"reason", func(_, v *yaml.Node) { l.Halted.Reason = d.text(v, "halted.reason", 0) }},
 				field{"unknown", func(_, v *yaml.Node) { l.Halted.Unknown = d.boolean(v, "halted.unknown") }},
+				field{"closed", func(_, v *yaml.Node) { l.Halted.Closed = d.boolean(v, "halted.closed") }},
 			)
 		}},
 		field{"forgiven", func(_, v *yaml.Node) { l.Forgiven = d.count(v, "forgiven") }},
@@ -121,6 +134,8 @@ func ParseLedger(file string, data []byte) (*Ledger, error) {
 				field{"as", func(_, v *yaml.Node) { l.Ended.As = d.text(v, "ended.as", 0) }},
 			)
 		}},
+		field{"proposals", func(_, v *yaml.Node) { l.Proposals = d.count(v, "proposals") }},
+		field{"proposal", func(_, v *yaml.Node) { l.Proposal = d.proposal(v) }},
 		field{"instances", func(_, v *yaml.Node) {
 			d.entries(v, "instances", func(k, v *yaml.Node) {
 				d.list(v, dotted("instances", k.Value), func(where string, v *yaml.Node) {
@@ -144,6 +159,7 @@ func (d *document) attempt(n *yaml.Node, where string) (a Attempt) {
 	}
 	d.mapping(n, where, text("target", &a.Target), text("prior", &a.Prior), text("tree", &a.Tree), text("reason", &a.Reason),
 		field{"retried", func(_, v *yaml.Node) { a.Retried = d.boolean(v, dotted(where, "retried")) }},
+		field{"edited", func(_, v *yaml.Node) { a.Edited = d.boolean(v, dotted(where, "edited")) }},
 		field{"back", func(_, v *yaml.Node) { a.Back = d.boolean(v, dotted(where, "back")) }},
 		field{"wave", func(_, v *yaml.Node) { a.Wave = d.count(v, dotted(where, "wave")) }},
 		field{"outcome", func(_, v *yaml.Node) {

@@ -3,7 +3,6 @@ package desired
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func EditRollout(file string, data []byte, changes ...KeyValue) ([]byte, *Rollou
 }
 
 func (d *document) rollout(n *yaml.Node) *Rollout {
-	r := &Rollout{State: RolloutRunning, AtOnce: Share{Number: rolloutAtOnce}, Failures: RolloutFailures{Budget: 1, Then: ThenHalt}}
+	r := &Rollout{State: RolloutRunning, Write: WriteDirect, AtOnce: Share{Number: rolloutAtOnce}, Failures: RolloutFailures{Budget: 1, Then: ThenHalt}}
 	selects, to := false, false
 	d.mapping(n, "",
 		field{"id", func(_, v *yaml.Node) { r.ID = d.uuid(v, "id") }},
@@ -80,6 +79,7 @@ func (d *document) rollout(n *yaml.Node) *Rollout {
 				field{"rollbackAnytime", func(_, v *yaml.Node) { r.Failures.RollbackAnytime = d.boolean(v, "failures.rollbackAnytime") }},
 			)
 		}},
+		field{"write", func(_, v *yaml.Node) { r.Write = d.oneOf(v, "write", WriteDirect, WritePullRequest) }},
 		field{"windows", func(_, v *yaml.Node) { r.Windows = d.windows(v) }},
 		field{"state", func(_, v *yaml.Node) {
 			r.State = d.oneOf(v, "state", RolloutRunning, RolloutPaused, RolloutAborted)
@@ -88,7 +88,7 @@ func (d *document) rollout(n *yaml.Node) *Rollout {
 	if len(d.problems) > 0 {
 		return r
 	}
-	if !selects || len(r.Select.Folders)+len(r.Select.Labels) == 0 && r.Select.Product == "" {
+	if !selects || len(r.Select.Folders) == 0 && !r.Select.ByLabels() && r.Select.Product == "" {
 		d.fail(n, "add select: {folders: [tokyo/**], product: amf}", "the rollout selects no instances")
 	}
 	switch {
@@ -116,42 +116,9 @@ func (d *document) rolloutSelect(n *yaml.Node) (s RolloutSelect) {
 			})
 		}},
 		field{"product", func(_, v *yaml.Node) { s.Product = d.text(v, "select.product", maxName) }},
-		field{"labels", func(_, v *yaml.Node) { s.Labels = d.labels(v) }},
+		field{"labels", func(_, v *yaml.Node) { d.labels(v, &s) }},
 	)
 	return s
-}
-
-// The syntax of keys and values of Kubernetes' labels.
-var (
-	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
-)
-
-// labels reads {tier: edge, region: [tokyo, osaka]}.
-func (d *document) labels(n *yaml.Node) map[string][]string {
-	out := map[string][]string{}
-	d.entries(n, "select.labels", func(k, v *yaml.Node) {
-		where := dotted("select.labels", k.Value)
-		if !labelKey.MatchString(k.Value) {
-			d.fail(k, "write it as a label of Kubernetes: letters, digits, \"-\", \"_\" and \".\", at most 63", "%q can't be a label", clip(k.Value))
-		}
-		one := func(where string, v *yaml.Node) {
-			text := d.text(v, where, 0)
-			if !labelValue.MatchString(text) {
-				d.fail(v, "write it as a label of Kubernetes: letters, digits, \"-\", \"_\" and \".\", at most 63", "%q can't be a label's value: %q", where, clip(text))
-			}
-			out[k.Value] = append(out[k.Value], text)
-		}
-		if v.Kind != yaml.SequenceNode {
-			one(where, v)
-			return
-		}
-		if len(v.Content) == 0 {
-			d.fail(v, "name the values, of which one suffices", "%q has no values", where)
-		}
-		d.list(v, where, one)
-	})
-	return out
 }
 
 func (d *document) rolloutTarget(n *yaml.Node) (t RolloutTarget) {

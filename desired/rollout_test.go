@@ -29,7 +29,7 @@ func TestARolloutIsReadAsItIsWritten(t *testing.T) {
 		To:     desired.RolloutTarget{VnfdID: "amf-2", Strategy: "blueGreen", Drain: "30s"},
 		Order:  []desired.RolloutWave{{Instances: []string{"instances/tokyo/lab/amf"}}, {Percent: 5}, {Percent: 100}},
 		AtOnce: desired.Share{Percent: 10}, PerVIM: desired.Share{Number: 5}, After: desired.RolloutGate{Soak: 30 * time.Minute, Approve: true},
-		Failures: desired.RolloutFailures{Budget: 2, Then: "halt"}, State: "paused"}
+		Failures: desired.RolloutFailures{Budget: 2, Then: "halt"}, Write: "direct", State: "paused"}
 	if !reflect.DeepEqual(r, want) {
 		t.Fatalf("got  %+v\nwant %+v", r, want)
 	}
@@ -58,18 +58,19 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 		good + "atOnce: 0\n":       "rollouts/r.yaml:3: ",
 		good + "atOnce: 200%\n":    "rollouts/r.yaml:3: \"atOnce\" isn't a share",
 		good + "windows: []\n":     "rollouts/r.yaml:3: \"windows\" has none",
-		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n": "\"windows[0].timezone\"",
-		good + "after: {prometheus: {vim: lab, query: x}}\n":                       "\"after.prometheus.vim\" isn't built",
-		good + "after: {prometheus: [{for: 5m}]}\n":                                "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
-		good + "after: {prometheus: [{query: x, for: ever}]}\n":                    "\"after.prometheus[0].for\" isn't a time",
-		good + "after: {soak: soon}\n":                                             "rollouts/r.yaml:3: \"after.soak\" isn't a time",
-		good + "failures: {then: undo}\n":                                          "rollouts/r.yaml:3: \"failures.then\" can't be \"undo\"",
-		good + "failures: {rollbackAnytime: often}\n":                              "rollouts/r.yaml:3: \"failures.rollbackAnytime\"",
-		good + "order: [{percent: 50}]\n":                                          "rollouts/r.yaml:3: \"order\" ends at 50 percent",
-		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":           "can't be 10",
-		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n": "must have one of instances and percent",
-		good + "order: [{instances: [amf]}, {percent: 100}]\n":                     "can't be an instance",
-		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n": "stands in the order already",
+		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n":       "\"windows[0].timezone\"",
+		good + "after: {prometheus: {vim: lab, query: x}}\n":                             "\"after.prometheus.vim\" isn't built",
+		good + "after: {prometheus: [{for: 5m}]}\n":                                      "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
+		good + "after: {prometheus: [{query: x, for: ever}]}\n":                          "\"after.prometheus[0].for\" isn't a time",
+		good + "after: {soak: soon}\n":                                                   "rollouts/r.yaml:3: \"after.soak\" isn't a time",
+		good + "failures: {then: undo}\n":                                                "rollouts/r.yaml:3: \"failures.then\" can't be \"undo\"",
+		good + "failures: {rollbackAnytime: often}\n":                                    "rollouts/r.yaml:3: \"failures.rollbackAnytime\"",
+		good + "order: [{percent: 50}]\n":                                                "rollouts/r.yaml:3: \"order\" ends at 50 percent",
+		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":                 "can't be 10",
+		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n":       "must have one of instances and percent",
+		good + "order: [{instances: [amf]}, {percent: 100}]\n":                           "can't be an instance",
+		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n":       "stands in the order already",
+		good + "write: pullrequest\n":                                                    "\"write\" can't be \"pullrequest\"",
 		good + "order: []\n":                                                             "\"order\" has no waves",
 		good + "state: runnning\n":                                                       "did you mean \"running\"?",
 		good + "sate: running\n":                                                         "unknown key \"sate\"",
@@ -106,8 +107,10 @@ func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123000000, time.UTC)
 	l := &desired.Ledger{Rollout: "amf", Started: at, Target: "12345678", Wave: 2, Soak: at, Forgiven: 1, Attempts: map[string][]desired.Attempt{
 		"1": {{Retried: true, Target: "00000000", Prior: "p", Tree: "t", Began: at, Outcome: "failed", Ended: at, Reason: "no: \"pods\" {}\n# x"}, {Target: "1e5", Wave: 1, Prior: "p", Tree: "t", Began: at}},
-		"b": {{Target: "12345678", Began: at, Outcome: "unknown", Ended: at}, {Back: true, Target: "12345678", Prior: "t", Tree: "p", Began: at}},
-	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two", Unknown: true}, Ended: &desired.RolloutEnd{At: at, As: "completed"}}
+		"b": {{Edited: true, Target: "12345678", Began: at, Outcome: "unknown", Ended: at}, {Back: true, Target: "12345678", Prior: "t", Tree: "p", Began: at}},
+	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two", Unknown: true, Closed: true}, Ended: &desired.RolloutEnd{At: at, As: "completed"},
+		Proposals: 3, Proposal: &desired.RolloutProposal{Branch: "jibe/rollout/x/3-3", Commit: "c", Target: "12345678", Wave: 2, At: at, Number: 7, Link: "https://forge/7", Part: at,
+			Withdrawn: "main: moved", Instances: map[string]desired.ProposedTrees{"a": {Prior: "p", Tree: "t"}, "1e5": {Prior: "q", Tree: "u"}}}}
 	back, err := desired.ParseLedger("rollouts/.state/x.yaml", l.Encode())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, l.Encode())
@@ -164,8 +167,73 @@ to: {levels: {front: 2}, params: {mode: {a: [1, 2]}}, update: {drain: 30s, vdus:
 	}
 }
 
+func TestARolloutSelectsByTheOperatorsOfALabelSelector(t *testing.T) {
+	of := func(labels string) *desired.Rollout {
+		t.Helper()
+		r, err := desired.ParseRollout("rollouts/r.yaml", []byte("select: {labels: "+labels+"}\nto: {vnfdId: x}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const tokyo, bare, odd = "{tier: edge, region: tokyo}", "{tier: edge}", "{tier: core, region: 3}"
+	for labels, want := range map[string][3]bool{
+		"{matchExpressions: [{key: region, operator: In, values: [tokyo, osaka]}]}":                       {true, false, false},
+		"{matchExpressions: [{key: region, operator: NotIn, values: [tokyo]}]}":                           {false, true, true},
+		"{matchExpressions: [{key: region, operator: Exists}]}":                                           {true, false, true},
+		"{matchExpressions: [{key: region, operator: DoesNotExist}]}":                                     {false, true, false},
+		"{tier: edge, matchExpressions: [{key: region, operator: NotIn, values: [\"3\"]}]}":               {true, true, false},
+		"{matchLabels: {tier: [edge, core]}, matchExpressions: [{key: region, operator: Exists}]}":        {true, false, true},
+		"{matchExpressions: [{key: region, operator: Exists}, {key: tier, operator: In, values: [lab]}]}": {false, false, false},
+	} {
+		r := of(labels)
+		for n, metadata := range []string{tokyo, bare, odd} {
+			in, err := desired.ParseInstance("instances/a/vnf.yaml", []byte("vnfdId: x\nmetadata: "+metadata+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Select.Labelled(in.Metadata); got != want[n] {
+				t.Errorf("%s selects %s: %v", labels, metadata, got)
+			}
+		}
+	}
+	for pair, want := range map[[2]string]bool{
+		{"{r: [a, b]}", "{matchExpressions: [{key: r, operator: NotIn, values: [a, b, c]}]}"}:                                            false,
+		{"{r: [a, b]}", "{matchExpressions: [{key: r, operator: NotIn, values: [a]}]}"}:                                                  true,
+		{"{r: a}", "{matchExpressions: [{key: r, operator: DoesNotExist}]}"}:                                                             false,
+		{"{matchExpressions: [{key: r, operator: Exists}]}", "{matchExpressions: [{key: r, operator: DoesNotExist}]}"}:                   false,
+		{"{matchExpressions: [{key: r, operator: NotIn, values: [a]}]}", "{matchExpressions: [{key: r, operator: DoesNotExist}]}"}:       true,
+		{"{matchExpressions: [{key: r, operator: In, values: [a]}]}", "{matchExpressions: [{key: r, operator: In, values: [b]}]}"}:       false,
+		{"{matchExpressions: [{key: r, operator: Exists}]}", "{matchExpressions: [{key: s, operator: DoesNotExist}]}"}:                   true,
+		{"{r: a, matchExpressions: [{key: r, operator: NotIn, values: [a]}]}", "{matchExpressions: [{key: r, operator: Exists}]}"}:       false,
+		{"{matchExpressions: [{key: r, operator: NotIn, values: [a]}]}", "{matchExpressions: [{key: r, operator: NotIn, values: [b]}]}"}: true,
+	} {
+		if a, b := of(pair[0]), of(pair[1]); a.Meets(b) != want || b.Meets(a) != want {
+			t.Errorf("%s and %s can select the same instance: %v, %v", pair[0], pair[1], a.Meets(b), b.Meets(a))
+		}
+	}
+	for labels, want := range map[string]string{
+		"{matchExpressions: [{key: r, operator: Like, values: [a]}]}":     "\"select.labels.matchExpressions[0].operator\" can't be \"Like\"",
+		"{matchExpressions: [{key: r, operator: In}]}":                    "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{key: r, operator: Exists, values: [a]}]}":   "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{key: -r, operator: Exists}]}":               "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{key: r, operator: In, values: [\"a b\"]}]}": "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: [{operator: Exists}]}":                        "\"select.labels.matchExpressions[0]\" can't be: ",
+		"{matchExpressions: []}":                                          "has no expressions",
+		"{matchExpressions: {key: r}}":                                    "select.labels.matchExpressions",
+		"{tier: edge, matchLabels: {tier: core}}":                         "\"tier\" stands there twice",
+		"{matchExpressions: [{key: r, operator: Exists, value: a}]}":      "unknown key \"select.labels.matchExpressions[0].value\"",
+	} {
+		_, err := desired.ParseRollout("rollouts/r.yaml", []byte("select: {labels: "+labels+"}\nto: {vnfdId: x}\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", labels, err, want)
+		}
+	}
+}
+
 func FuzzRolloutsAndLedgersAreReadOrRefused(f *testing.F) {
 	f.Add([]byte(wholeRollout))
+	f.Add([]byte("select: {labels: {matchLabels: {a: b}, matchExpressions: [{key: r, operator: NotIn, values: [a]}]}}\nto: {vnfdId: x}\nwrite: pull-request\n"))
 	f.Add((&desired.Ledger{Rollout: "a", Attempts: map[string][]desired.Attempt{"i": {{Target: "t"}}}}).Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := desired.ParseRollout("rollouts/r.yaml", data); err == nil {

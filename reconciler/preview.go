@@ -30,6 +30,8 @@ type Preview struct {
 	WaitsFor string `json:"waitsFor,omitempty"`
 	// Rollout is the rollout that would begin it, in its wave; "" where the change itself does.
 	Rollout string `json:"rollout,omitempty"`
+	// Proposed says that the rollout would propose it, as a pull request.
+	Proposed bool `json:"proposed,omitempty"`
 	// Filled is what Jibe would fill in beside the change: "generation: 1".
 	Filled []string `json:"filled,omitempty"`
 	// Diff is what the steps would change, object by object and field by field, where

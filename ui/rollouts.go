@@ -65,7 +65,7 @@ func rowOf(st automation.RolloutStatus) rolloutRow {
 	switch {
 	case st.Problem != "" || st.Phase == rollout.Halted:
 		row.Kind = "bad"
-	case st.Phase == rollout.Checking || st.Phase == rollout.Approving || st.Phase == rollout.Paused || st.Phase == rollout.Aborting:
+	case st.Phase == rollout.Merging || st.Phase == rollout.Checking || st.Phase == rollout.Approving || st.Phase == rollout.Paused || st.Phase == rollout.Aborting:
 		row.Kind = "warn"
 	case st.Phase == rollout.RollingBack:
 		row.Kind = "bad"

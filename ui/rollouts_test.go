@@ -115,6 +115,23 @@ func TestARolloutIsShownWaveByWaveWithWhatItWaitsForAndWithoutSecrets(t *testing
 	}
 }
 
+func TestARolloutShowsThePullRequestThatItWaitsFor(t *testing.T) {
+	o, ask := withRollout(t)
+	o.Proposes, o.Phase, o.WaitsFor = true, rollout.Merging, "pull request 7 to be merged"
+	o.Proposal = &automation.RolloutPull{Branch: "jibe/rollout/x/2-1", Number: 7, Link: "https://git.example/net/desired/pulls/7", At: time.Now().Add(-time.Hour), Instances: 4, Withdrawn: "the rollout is <paused>"}
+	o.PerWave[1].Counts.Proposed = 4
+	page := ask(show, auth.Viewer, "amf-1.5", nil).Body.String()
+	for _, want := range []string{`k-warn" id="phase">waiting for merge`, `<a href="https://git.example/net/desired/pulls/7" rel="noopener noreferrer">pull request 7</a>`, "to be closed: the rollout is &lt;paused&gt;", `<td>40 %</td><td>0</td><td>4</td><td>3</td>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	o.Proposal.Number, o.Proposal.Link = 0, "javascript:alert(1)"
+	if page := ask(show, auth.Viewer, "amf-1.5", nil).Body.String(); !strings.Contains(page, "branch <code>jibe/rollout/x/2-1</code>") || strings.Contains(page, "javascript:") {
+		t.Errorf("before its number is known the page is:\n%s", page)
+	}
+}
+
 func TestWhoMayOnlyLookAtARolloutIsOfferedNoButton(t *testing.T) {
 	_, ask := withRollout(t)
 	if page := ask(show, auth.Viewer, "amf-1.5", nil).Body.String(); strings.Contains(page, "<button") || !strings.Contains(page, "needs the role operator in all projects") {

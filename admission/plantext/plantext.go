@@ -76,7 +76,11 @@ func begun(g admission.Group) string {
 	if g.Shared.Rollout == "" {
 		return string(g.Operation)
 	}
-	return string(g.Operation) + " by rollout " + g.Shared.Rollout + ", wave by wave"
+	how := ", wave by wave"
+	if g.Shared.Proposed {
+		how += ", as pull requests"
+	}
+	return string(g.Operation) + " by rollout " + g.Shared.Rollout + how
 }
 
 // someOf names the first n, and says how many more there are.

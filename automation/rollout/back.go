@@ -12,7 +12,7 @@ import (
 // back, and the rest waits for a person.
 func (d *decider) halted() Decision {
 	waits := "a person: jibe rollout resume " + d.r.Name + ", or abort (" + d.l.Halted.Reason
-	if d.r.Failures.Then != desired.ThenHalt && !d.l.Halted.Unknown && d.r.State == desired.RolloutRunning {
+	if d.r.Failures.Then != desired.ThenHalt && !d.l.Halted.Unknown && !d.l.Halted.Closed && d.r.State == desired.RolloutRunning {
 		out, failed, back := d.takeBack()
 		switch {
 		case failed >= d.r.Failures.Budget:
@@ -20,8 +20,7 @@ func (d *decider) halted() Decision {
 		case out.Phase == RollingBack:
 			return out
 		case d.r.Failures.Then == desired.ThenRollbackAll:
-			d.end(desired.RolledBack)
-			return Decision{Phase: RolledBack}
+			return d.end(RolledBack, RollingBack)
 		case back > 0:
 			waits += "; what has failed was taken back"
 		}
@@ -33,20 +32,11 @@ func (d *decider) halted() Decision {
 // first. failed counts those that couldn't, and done what has failed and is back. The phase is
 // RollingBack while anything is left to do.
 func (d *decider) takeBack() (out Decision, failed, done int) {
-	occupied, selected := 0, 0
-	perVIM, atVIM := map[string]int{}, map[string]int{}
+	places := d.places()
 	var rest []Fact
 	place := make(map[string]int, len(d.facts)) // in the order of the rollout
 	for i, f := range d.facts {
 		place[f.Instance] = i
-		if f.Found.Occupies() {
-			occupied++
-			perVIM[f.VIM]++
-		}
-		if f.Selected {
-			selected++
-			atVIM[f.VIM]++
-		}
 		switch a, back := d.l.Of(f.Instance, d.target), d.l.BackOf(f.Instance, d.target); {
 		case back != nil && back.Failed():
 			failed++
@@ -70,18 +60,11 @@ func (d *decider) takeBack() (out Decision, failed, done int) {
 		return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(place[b.Instance], place[a.Instance]))
 	})
 	busy := ""
-	most := d.r.AtOnce.Of(selected)
 	for _, f := range rest {
-		has := f.Found.Occupies() // what waits in FAILED_TEMP has its place already
 		switch {
 		case f.Busy != "":
 			busy = cmp.Or(busy, f.Dir+": "+f.Busy)
-		case !has && (occupied >= most || !d.r.PerVIM.IsZero() && perVIM[f.VIM] >= d.r.PerVIM.Of(atVIM[f.VIM])):
-		default:
-			if !has {
-				occupied++
-				perVIM[f.VIM]++
-			}
+		case f.Found.Occupies() || places.take(f): // what waits in FAILED_TEMP has its place already
 			out.Back = append(out.Back, f.Instance)
 		}
 	}

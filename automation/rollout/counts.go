@@ -14,6 +14,7 @@ type Counts struct {
 	Failed    int `json:"failed"`
 	UnderWay  int `json:"underWay"`
 	Back      int `json:"takenBack,omitempty"` // completed or failed before
+	Proposed  int `json:"proposed,omitempty"`  // in a pull request that isn't merged
 	Pending   int `json:"pending"`
 	Passed    int `json:"passed"` // passed over, or superseded
 }
@@ -34,16 +35,18 @@ func (d *decider) counts() (all Counts, waves []Counts) {
 			wave = max(wave, d.l.Wave)
 		}
 		back := d.l.BackOf(f.Instance, d.target)
-		all.add(f, a, back)
+		holds := d.l.Proposal.Has(f.Instance)
+		all.add(f, a, back, holds)
 		if wave < len(waves) { // else the file had more waves when it was begun with
-			waves[wave].add(f, a, back)
+			waves[wave].add(f, a, back, holds)
 		}
 	}
 	return all, waves
 }
 
-// add counts an instance, with its attempt at the target and the one back from there.
-func (c *Counts) add(f Fact, a, back *desired.Attempt) {
+// add counts an instance, with its attempt at the target and the one back from there. proposed says that
+// a pull request has it.
+func (c *Counts) add(f Fact, a, back *desired.Attempt, proposed bool) {
 	c.Selected++
 	switch {
 	case a != nil && a.Outcome == "" || back != nil && back.Outcome == "":
@@ -58,6 +61,8 @@ func (c *Counts) add(f Fact, a, back *desired.Attempt) {
 		c.Failed++
 	case a != nil:
 		c.Passed++
+	case proposed:
+		c.Proposed++
 	case f.Reached:
 		c.Already++
 	case f.Passed != "":

@@ -17,6 +17,7 @@ atOnce: %d
 perVIM: %d
 after: {soak: 5m}
 failures: {budget: %d, then: %s}
+write: %s
 state: %s
 `
 
@@ -28,10 +29,10 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		w := newWorld()
 		atOnce, perVIM := rapid.IntRange(1, 8).Draw(t, "atOnce"), rapid.IntRange(1, 5).Draw(t, "perVIM")
 		budget := rapid.IntRange(1, 4).Draw(t, "budget")
-		drain, state := "", "running"
+		drain, state, write := "", "running", rapid.SampledFrom([]string{"direct", "pull-request"}).Draw(t, "write")
 		then := rapid.SampledFrom([]string{"halt", "rollback", "rollbackAll"}).Draw(t, "then")
 		edit := func() {
-			if err := w.set(fmt.Sprintf(fileOf, drain, atOnce, perVIM, budget, then, state)); err != nil {
+			if err := w.set(fmt.Sprintf(fileOf, drain, atOnce, perVIM, budget, then, write, state)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -39,6 +40,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		for i := range rapid.IntRange(1, 40).Draw(t, "sites") {
 			w.add(fmt.Sprintf("instances/s%02d", i), fmt.Sprintf("vim-%d", i%3))
 		}
+		moves := 0
 		failures := func() (n int) {
 			for _, list := range w.l.Attempts {
 				for _, a := range list {
@@ -56,7 +58,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 					t.Fatalf("%s is taken back although it is %q and the file says %s", dir, a.Outcome, then)
 				}
 			}
-			if lost { // a kill before the commit: nothing of it has happened
+			if lost { // a kill before the commit: nothing of it has happened but at the forge
 				return
 			}
 			if err := w.carryOut(d); err != nil {
@@ -69,13 +71,27 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 					at[f.VIM]++
 				}
 			}
+			if len(d.Propose) > 0 { // it may be merged at once
+				for _, dir := range d.Propose {
+					occupied++
+					at[w.facts[dir].VIM]++
+				}
+				switch {
+				case write != "pull-request" || d.Ledger.Proposal != nil:
+					t.Fatalf("%v are proposed, the file says %s, and there is %+v", d.Propose, write, d.Ledger.Proposal)
+				case failures() >= budget || state != "running":
+					t.Fatalf("%v are proposed after %d failures, and the file says %s", d.Propose, failures(), state)
+				}
+			}
 			for vim, n := range at {
-				if len(d.Start) > 0 && n > perVIM {
+				if len(d.Start)+len(d.Propose) > 0 && n > perVIM {
 					t.Fatalf("%d are under way at %s, and perVIM is %d", n, vim, perVIM)
 				}
 			}
 			switch {
-			case len(d.Start) > 0 && occupied > atOnce:
+			case len(d.Start) > 0 && write != "direct":
+				t.Fatalf("%v are begun, and not proposed", d.Start)
+			case len(d.Start)+len(d.Propose) > 0 && occupied > atOnce:
 				t.Fatalf("%d are under way, and atOnce is %d", occupied, atOnce)
 			case len(d.Start) > 0 && len(d.Back) > 0:
 				t.Fatalf("%v are begun and %v taken back at once", d.Start, d.Back)
@@ -95,7 +111,28 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			next(rapid.Bool().Draw(t, "killed"))
 			dirs := w.underWay(rollout.UnderWay, rollout.Waiting)
-			switch what := rapid.SampledFrom([]string{"ends", "ends", "ends", "fails", "healed", "joins", "held", "time", "edit", "target", "pause"}).Draw(t, "what"); what {
+			switch what := rapid.SampledFrom([]string{"ends", "ends", "ends", "fails", "healed", "joins", "held", "time", "edit", "target", "pause", "merge", "merge", "part", "close", "moves", "away", "write"}).Draw(t, "what"); what {
+			case "merge", "part": // of whatever is open, wanted still or not
+				if !w.pull.open || w.l.Proposal == nil {
+					break
+				}
+				var some []string
+				if what == "part" {
+					some = []string{rapid.SampledFrom(w.dirs()).Draw(t, "which")}
+				}
+				w.merge(some...)
+			case "close":
+				w.pull.open = false
+			case "moves":
+				if f := w.facts[rapid.SampledFrom(w.dirs()).Draw(t, "which")]; !f.Reached && f.Found == rollout.Nothing {
+					moves++
+					f.Tree = fmt.Sprintf("%040d", moves)
+				}
+			case "away":
+				w.away = rapid.SampledFrom([]string{"", "", "connection refused"}).Draw(t, "why")
+			case "write":
+				write = rapid.SampledFrom([]string{"direct", "pull-request"}).Draw(t, "how")
+				edit()
 			case "ends", "fails":
 				if len(dirs) == 0 {
 					break
@@ -133,7 +170,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 			}
 		}
 		// From here on everything goes well.
-		state = "running"
+		state, w.away = "running", ""
 		edit()
 		for n := 0; w.l.Ended == nil; n++ {
 			if n > 2000 {
@@ -153,6 +190,12 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 			}
 			w.now = w.now.Add(time.Minute)
 			next(false)
+			if w.pull.open && w.l.Proposal != nil && w.l.Proposal.Withdrawn == "" {
+				w.merge()
+			}
+		}
+		if w.pull.open {
+			t.Fatalf("pull request %d is open at the end", w.pull.number)
 		}
 	})
 }

@@ -38,6 +38,11 @@ type Fact struct {
 	Selected bool
 	// Reached says that its file at head asks for the target.
 	Reached bool
+	// Tree is that of its directory at head, "" where it is gone. Began is when the operation began that
+	// brought it where the ledger's proposal would, zero where none is known. Both are known of
+	// what such a proposal has.
+	Tree  string
+	Began time.Time
 	// Passed is why it is passed over, "" where it isn't: it is held, suspended, or follows its package.
 	Passed string
 	// Busy is why nothing can be begun with it now, "" where it can.
@@ -59,6 +64,7 @@ type Phase string
 // The phases.
 const (
 	Running     Phase = "running"
+	Merging     Phase = "waiting for merge"
 	Soaking     Phase = "soaking"
 	Checking    Phase = "checking"
 	Approving   Phase = "waiting for approval"
@@ -77,10 +83,10 @@ type Decision struct {
 	// was given. It must be committed in the same commit as what Start leads to, or before.
 	Ledger  *desired.Ledger
 	Changed bool
-	// Start are the instances to begin with, in one commit, and Back those to take back; there are
-	// never both.
-	Start, Back []string
-	Phase       Phase
+	// Start are the instances to begin with, in one commit, and Back those to take back; Propose are
+	// those to begin with by a pull request. Only one of them has any.
+	Start, Back, Propose []string
+	Phase                Phase
 	// Waits says what the rollout waits for, for people.
 	Waits string
 	// Wake is when to ask again although nothing has changed; zero is never.
@@ -106,19 +112,21 @@ type Checked struct {
 // recheck is after how long queries are asked again that aren't met.
 const recheck = 15 * time.Second
 
-// Decide says what comes next for the rollout r, whose ledger is l. checked is what the queries of the
-// gate say, nil where they weren't asked: see [Decision.Ask]. now is the present time.
+// Decide says what comes next for the rollout r, whose ledger is l. now is the present time.
 //
 // It never starts an instance twice for one target, nor takes it back twice, never more than atOnce and
-// perVIM allow together with what is under way, and nothing once the budget of failures is spent.
-func Decide(r *desired.Rollout, l *desired.Ledger, facts []Fact, checked *Checked, now time.Time) Decision {
-	d := &decider{r: r, was: l, l: l.Clone(), target: r.To.Digest(), facts: slices.Clone(facts), checked: checked, now: now}
+// perVIM allow together with what is under way or proposed, and nothing once the budget of failures is spent.
+func Decide(r *desired.Rollout, l *desired.Ledger, facts []Fact, said Said, now time.Time) Decision {
+	d := &decider{r: r, was: l, l: l.Clone(), target: r.To.Digest(), facts: slices.Clone(facts), said: said, now: now}
 	if l.Ended != nil {
 		d.l.Target = cmp.Or(d.l.Target, d.target)
 		d.target = d.l.Target
 	}
 	d.sort()
 	out := d.decide()
+	if wake := d.wake(); out.Wake.IsZero() || !wake.IsZero() && wake.Before(out.Wake) {
+		out.Wake = wake
+	}
 	out.Ledger = d.l
 	if !d.changed {
 		out.Ledger = l
@@ -137,7 +145,7 @@ type decider struct {
 	target  string // digest
 	facts   []Fact
 	wave    map[string]int
-	checked *Checked
+	said    Said
 	now     time.Time
 	changed bool
 }
@@ -164,12 +172,15 @@ func (d *decider) decide() Decision {
 	}
 	d.aim()
 	d.outcomes()
+	d.arrivals()
 	d.budget()
+	if out, stands := d.proposed(); stands {
+		return out
+	}
 	active := d.active()
 	switch {
 	case d.r.State == desired.RolloutAborted && active == 0:
-		d.end(desired.RolloutAborted)
-		return Decision{Phase: Aborted}
+		return d.end(Aborted, Aborting)
 	case d.r.State == desired.RolloutAborted:
 		return Decision{Phase: Aborting, Waits: fmt.Sprintf("the end of %s", operations(active))}
 	case d.l.Halted != nil:
@@ -245,19 +256,31 @@ func (d *decider) halt(reason string) {
 	d.changed = true
 }
 
-func (d *decider) end(as string) {
-	d.l.Ended = &desired.RolloutEnd{At: d.now, As: as}
+// end ends the rollout, unless its pull request isn't known to be merged or closed: then it stays in the
+// phase before.
+func (d *decider) end(as, before Phase) Decision {
+	if p := d.l.Proposal; p != nil {
+		return Decision{Phase: before, Waits: d.pulled(p)}
+	}
+	d.l.Ended = &desired.RolloutEnd{At: d.now, As: string(as)}
 	d.changed = true
+	return Decision{Phase: as}
 }
 
 // active counts the attempts of which no outcome is written down.
 func (d *decider) active() (n int) {
 	for _, f := range d.facts {
-		if list := d.l.Attempts[f.Instance]; len(list) > 0 && list[len(list)-1].Outcome == "" {
+		if d.unended(f) {
 			n++
 		}
 	}
 	return n
+}
+
+// unended says whether the instance has an attempt of which no outcome is written down.
+func (d *decider) unended(f Fact) bool {
+	list := d.l.Attempts[f.Instance]
+	return len(list) > 0 && list[len(list)-1].Outcome == ""
 }
 
 // pending says whether the rollout has still to begin with the instance.
@@ -274,8 +297,7 @@ func (d *decider) proceed() Decision {
 				return out
 			}
 			if d.l.Wave >= last {
-				d.end(string(Done))
-				return Decision{Phase: Done}
+				return d.end(Done, Running)
 			}
 			completed, tried := d.ended(d.l.Wave)
 			switch {
@@ -306,36 +328,25 @@ func (d *decider) check() (out Decision, met bool) {
 	switch {
 	case len(d.r.After.Prometheus) == 0:
 		return out, true
-	case d.checked == nil:
+	case d.said.Checked == nil:
 		return Decision{Phase: Checking, Ask: true, Waits: "an answer of Prometheus"}, false
-	case d.checked.Met:
+	case d.said.Checked.Met:
 		return out, true
 	}
-	return Decision{Phase: Checking, Wake: d.now.Add(recheck), Waits: fmt.Sprintf("its queries after wave %d: %s", d.l.Wave+1, d.checked.Why)}, false
+	return Decision{Phase: Checking, Wake: d.now.Add(recheck), Waits: fmt.Sprintf("its queries after wave %d: %s", d.l.Wave+1, d.said.Checked.Why)}, false
 }
 
 func (d *decider) next() {
-	d.checked = nil // it was about the wave before
+	d.said.Checked = nil // it was about the wave before
 	d.l.Wave++
 	d.l.Soak, d.l.Approved, d.changed = time.Time{}, nil, true
 }
 
 // begin picks who starts now. open is false where the wave under way has ended.
 func (d *decider) begin() (out Decision, open bool) {
-	occupied, selected, busy, pending := 0, 0, 0, 0
-	perVIM, atVIM := map[string]int{}, map[string]int{}
-	for _, f := range d.facts {
-		if f.Found.Occupies() {
-			occupied++
-			perVIM[f.VIM]++
-		}
-		if f.Selected {
-			selected++
-			atVIM[f.VIM]++
-		}
-	}
+	busy, pending := 0, 0
+	places := d.places()
 	out.Phase = Running
-	most := d.r.AtOnce.Of(selected)
 	waits := ""
 	for _, f := range d.facts {
 		if d.wave[f.Instance] > d.l.Wave {
@@ -349,10 +360,7 @@ func (d *decider) begin() (out Decision, open bool) {
 		case f.Busy != "":
 			busy++
 			waits = cmp.Or(waits, f.Dir+": "+f.Busy)
-		case occupied >= most, !d.r.PerVIM.IsZero() && perVIM[f.VIM] >= d.r.PerVIM.Of(atVIM[f.VIM]):
-		default:
-			occupied++
-			perVIM[f.VIM]++
+		case places.take(f):
 			out.Start = append(out.Start, f.Instance)
 		}
 	}
@@ -360,21 +368,31 @@ func (d *decider) begin() (out Decision, open bool) {
 		d.await(&out)
 	}
 	active := d.active()
+	if d.r.Proposes() { // the next one when the one before has come to its end: a person is asked once for many
+		if active == 0 && d.l.Proposal == nil {
+			out.Propose = out.Start
+		}
+		out.Start = nil
+	}
 	switch {
-	case selected == 0 && len(d.l.Attempts) == 0:
+	case len(places.atVIM) == 0 && len(d.l.Attempts) == 0:
 		out.Waits = "instances that meet select: there are none"
 		return out, true
 	case pending == 0 && active == 0:
 		return out, false
 	}
 	switch {
+	case len(out.Propose) > 0:
+		out.Phase, out.Waits = Merging, fmt.Sprintf("%s to be proposed", instances(len(out.Propose)))
 	case active > 0 || len(out.Start) > 0:
 		out.Waits = fmt.Sprintf("the end of %s", operations(active+len(out.Start)))
 	case out.Waits != "": // for its window
+	case d.l.Proposal != nil:
+		out.Waits = d.pulled(d.l.Proposal)
 	case busy > 0:
 		out.Waits = fmt.Sprintf("%s of which something else is under way (%s)", instances(busy), waits)
 	default:
-		out.Waits = fmt.Sprintf("a place: %d of %d are taken by what has failed and waits for a person", occupied, most)
+		out.Waits = fmt.Sprintf("a place: %d of %d are taken by what has failed and waits for a person", places.taken, places.most)
 	}
 	return out, true
 }

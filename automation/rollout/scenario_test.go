@@ -89,6 +89,12 @@ func answer(out *bytes.Buffer, d rollout.Decision) {
 	if len(d.Start) > 0 {
 		fmt.Fprintf(out, "  start in wave %d: %s\n", d.Ledger.Wave+1, strings.Join(d.Start, " "))
 	}
+	if c.Proposed > 0 {
+		fmt.Fprintf(out, "  %d proposed\n", c.Proposed)
+	}
+	if len(d.Propose) > 0 {
+		fmt.Fprintf(out, "  propose in wave %d: %s\n", d.Ledger.Wave+1, strings.Join(d.Propose, " "))
+	}
 	if len(d.Back) > 0 {
 		fmt.Fprintf(out, "  take back: %s\n", strings.Join(d.Back, " "))
 	}
@@ -118,6 +124,9 @@ func (w *world) does(words []string) error {
 	}
 	found := func(as rollout.Found, reason string) error {
 		return each(func(f *rollout.Fact) { f.Found, f.Ended, f.Reason = as, w.now, reason })
+	}
+	if strings.HasPrefix(words[0], "merge") && (w.l.Proposal == nil || !w.pull.open) {
+		return fmt.Errorf("no pull request is open")
 	}
 	switch words[0] {
 	case "sites":
@@ -161,6 +170,33 @@ func (w *world) does(words []string) error {
 		return nil
 	case "met":
 		w.unmet = ""
+		return nil
+	case "merge": // all, or these; the others were taken out
+		w.merge(args...)
+		return nil
+	case "mergeEdited": // all, with other parameters in these
+		proposed := w.l.Proposal.Clone()
+		w.merge()
+		return each(func(f *rollout.Fact) {
+			if proposed.Has(f.Instance) {
+				f.Tree = strings.Repeat("e", 40)
+			}
+		})
+	case "pushes": // what is proposed, past the pull request
+		return each(func(f *rollout.Fact) { f.Tree, f.Reached = w.l.Proposal.Instances[f.Instance].Tree, true })
+	case "lags": // the branch has the merge, and the forge doesn't say so yet
+		w.pull.open = true
+		return nil
+	case "says":
+		w.pull.open = false
+		return nil
+	case "close":
+		w.pull.open = false
+		return nil
+	case "moves":
+		return each(func(f *rollout.Fact) { f.Tree = strings.Repeat("d", 40) })
+	case "away":
+		w.away = strings.Join(args, " ")
 		return nil
 	case "approve":
 		w.l.Approved = &desired.Approval{Gate: w.l.Gate(), By: "bob", At: w.now}

@@ -20,8 +20,18 @@ type world struct {
 	// unmet is what the queries of gates say, "" where they are met; asked counts how often they were asked.
 	unmet string
 	asked int
+	// pull is the pull request that was opened last.
+	pull pull
+	away string // why the forge doesn't answer
 	// begun counts how often an instance was begun, by target and directory.
 	begun map[string]int
+}
+
+// pull is a pull request as the forge has it, which knows it by its branch.
+type pull struct {
+	branch       string
+	number       int64
+	open, merged bool
 }
 
 func newWorld() *world {
@@ -45,7 +55,7 @@ func (w *world) set(text string) error {
 }
 
 func (w *world) add(dir, vim string) {
-	w.facts[dir] = &rollout.Fact{Instance: dir, Dir: dir, VIM: vim, Selected: true}
+	w.facts[dir] = &rollout.Fact{Instance: dir, Dir: dir, VIM: vim, Selected: true, Tree: strings.Repeat("a", 40)}
 }
 
 func (w *world) dirs() []string {
@@ -63,12 +73,58 @@ func (w *world) decide() rollout.Decision {
 	for _, dir := range w.dirs() {
 		facts = append(facts, *w.facts[dir])
 	}
-	d := rollout.Decide(w.r, w.l, facts, nil, w.now)
+	said := w.said()
+	d := rollout.Decide(w.r, w.l, facts, said, w.now)
 	if d.Ask {
 		w.asked++
-		d = rollout.Decide(w.r, w.l, facts, &rollout.Checked{Met: w.unmet == "", Why: w.unmet}, w.now)
+		said.Checked = &rollout.Checked{Met: w.unmet == "", Why: w.unmet}
+		d = rollout.Decide(w.r, w.l, facts, said, w.now)
 	}
 	return d
+}
+
+// said has the pull request of the proposal opened and closed, and is what is known of it.
+func (w *world) said() (s rollout.Said) {
+	p := w.l.Proposal
+	if p == nil {
+		return s
+	}
+	if w.away != "" {
+		s.Away = w.away
+		return s
+	}
+	if w.pull.branch != p.Branch {
+		if w.pull.open {
+			panic("two pull requests are open")
+		}
+		w.pull = pull{branch: p.Branch, number: w.pull.number + 1, open: true}
+	}
+	if p.Withdrawn != "" && p.Number != 0 {
+		w.pull.open = false
+	}
+	s.Number = w.pull.number
+	switch {
+	case w.pull.open:
+		s.Pull = rollout.PullOpen
+	case w.pull.merged:
+		s.Pull = rollout.PullMerged
+	default:
+		s.Pull = rollout.PullClosed
+	}
+	return s
+}
+
+// tree is what the rollout's target makes of a directory.
+func (w *world) tree(target string) string { return fmt.Sprintf("%040s", target) }
+
+// merge merges the pull request: of these instances, or of all.
+func (w *world) merge(dirs ...string) {
+	w.pull.open, w.pull.merged = false, true
+	for dir, trees := range w.l.Proposal.Instances {
+		if f := w.facts[dir]; f != nil && f.Tree == trees.Prior && (len(dirs) == 0 || slices.Contains(dirs, dir)) {
+			f.Tree, f.Reached = trees.Tree, w.l.Proposal.Target == w.r.To.Digest()
+		}
+	}
 }
 
 // carryOut makes what was decided so.
@@ -77,7 +133,7 @@ func (w *world) carryOut(d rollout.Decision) error {
 	started := map[string][2]string{}
 	for _, dir := range d.Start {
 		f := w.facts[dir]
-		f.Reached, f.Found, f.Ended, f.Reason = true, rollout.UnderWay, time.Time{}, ""
+		f.Reached, f.Found, f.Ended, f.Reason, f.Tree = true, rollout.UnderWay, time.Time{}, "", w.tree(d.Ledger.Target)
 		started[dir] = [2]string{strings.Repeat("a", 40), strings.Repeat("b", 40)}
 		w.begun[w.r.To.Digest()+" "+dir]++
 	}
@@ -87,12 +143,25 @@ func (w *world) carryOut(d rollout.Decision) error {
 	returned := map[string][2]string{}
 	for _, dir := range d.Back {
 		f := w.facts[dir]
-		f.Reached, f.Found, f.Ended, f.Reason, f.Back = false, rollout.UnderWay, time.Time{}, "", true
+		f.Reached, f.Found, f.Ended, f.Reason, f.Back, f.Tree = false, rollout.UnderWay, time.Time{}, "", true, strings.Repeat("a", 40)
 		returned[dir] = [2]string{strings.Repeat("b", 40), strings.Repeat("a", 40)}
 		w.begun[w.r.To.Digest()+" back "+dir]++
 	}
 	if len(returned) > 0 {
 		l = rollout.Begin(l, true, returned, nil, w.now)
+	}
+	for dir, f := range w.facts { // what was merged
+		if list := l.Attempts[dir]; len(list) > len(w.l.Attempts[dir]) && list[len(list)-1].Outcome == "" && f.Found != rollout.UnderWay {
+			f.Found, f.Ended, f.Reason = rollout.UnderWay, time.Time{}, ""
+			w.begun[list[len(list)-1].Target+" "+dir]++
+		}
+	}
+	if len(d.Propose) > 0 {
+		p := &desired.RolloutProposal{Branch: desired.RolloutBranch("test", l.Wave, l.Proposals+1), Commit: strings.Repeat("c", 40), Target: l.Target, Wave: l.Wave, At: w.now, Instances: map[string]desired.ProposedTrees{}}
+		for _, dir := range d.Propose {
+			p.Instances[dir] = desired.ProposedTrees{Prior: w.facts[dir].Tree, Tree: w.tree(l.Target)}
+		}
+		l = rollout.Propose(l, p, nil, w.now)
 	}
 	back, err := desired.ParseLedger("rollouts/.state/test.yaml", l.Encode())
 	if err != nil {

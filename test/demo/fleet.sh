@@ -2,8 +2,8 @@
 # fleet - a walk through a fleet that is changed by pull requests: 300 sites on a simulator
 # and three on a real Kubernetes control plane, their desired repository on a real forge
 # (Gitea). An upgrade is proposed, shown with its effect, merged, carried out wave by wave,
-# approved, halted by failures, rolled back at one site and taken up again; a site's mistake is put right by the next
-# commit, and a freeze keeps everything as it is.
+# approved, halted by failures, rolled back at one site and taken up again; a change that fails takes back by itself what
+# it did; a site's mistake is put right by the next commit, and a freeze keeps everything as it is.
 #
 #   make demo-fleet            uses KUBECONFIG's cluster if it is set, else builds and starts a
 #                              local control plane; the first time Gitea is built, too
@@ -259,6 +259,28 @@ for s in json.load(sys.stdin)[:1]: print('   | the commit of wave 1:', s['contex
 told() { shown | grep -q success; }
 wait_for 120 "the commit of wave 1 has its status" told
 shown
+
+step "A change that fails is taken back by itself, and so is what it did before"
+for n in 2 3; do kube -n "fleet-$n" create quota tight --hard=pods=1 | sed 's/^/   /'; done
+git -C "$WORK" pull -q --rebase
+cat >"$WORK/rollouts/more-web.yaml" <<YAML
+# One web server more in the lab, or none at all
+select: {folders: [instances/lab/**]}
+to: {levels: {web_aspect: 1}}
+order: [{instances: [instances/lab/r1/web]}, {percent: 100}]
+atOnce: 1
+failures: {budget: 1, then: rollbackAll}
+YAML
+sed 's/^/   | /' "$WORK/rollouts/more-web.yaml"
+t=$(now)
+land 'One web server more in the lab'
+follow more-web 'rolled back|halted|completed'
+is_phase more-web 'rolled back' || die "the rollout isn't rolled back: $(jibe get rollouts -o wide)"
+took "$t"
+jibe get rollouts -o wide | sed 's/^/   /'
+for n in 2 3; do kube -n "fleet-$n" delete quota tight | sed 's/^/   /'; done
+git -C "$WORK" pull -q --rebase
+note "the first site was scaled, and is as before: $(git -C "$WORK" log --format=%s -- instances/lab/r1/web | head -n 2 | paste -sd';')"
 
 step "A site's mistake is put right by the next commit, at once"
 hand "levels: {web_aspect: 2}, where the cluster has no room; then levels: {web_aspect: 0}"

@@ -30,9 +30,10 @@ type Rule struct {
 // External is the pattern of everything that is not of the standard library.
 const External = "(external)"
 
-// clients are the ways to reach something outside of the process.
+// clients are the ways to reach something outside of the process. What Kubernetes' types mean
+// (k8s.io/apimachinery) is none.
 var clients = []string{
-	"k8s.io/...", "sigs.k8s.io/kustomize/...", "github.com/gophercloud/...", "github.com/go-git/...",
+	"k8s.io/client-go/...", "k8s.io/kubectl/...", "k8s.io/cli-runtime/...", "k8s.io/apiserver/...", "sigs.k8s.io/kustomize/...", "github.com/gophercloud/...", "github.com/go-git/...",
 	"go.etcd.io/...", "golang.org/x/oauth2/...", "net/http", "os/exec",
 }
 

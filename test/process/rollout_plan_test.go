@@ -33,4 +33,15 @@ func TestAPlanShowsWhatAProposedRolloutWouldDo(t *testing.T) {
 	if out, _, _ := f.CLI(t, "plan", w.Dir(), "--head", "rollout"); !strings.Contains(out, "what it would do can't be said") || !strings.Contains(out, "0 instances would change") {
 		t.Errorf("the plan of a rollout to an unknown package is\n%s", out)
 	}
+	w.Write("rollouts/edge.yaml", "select: {folders: [edge]}\nto: {vnfdId: "+nextSmallVnfd+"}\nwrite: pull-request\n")
+	w.Commit("By pull requests, where there is no forge")
+	if out, _, _ := f.CLI(t, "plan", w.Dir(), "--head", "rollout"); !strings.Contains(out, `"write: pull-request" needs a forge`) {
+		t.Errorf("the plan of a rollout that proposes is\n%s", out)
+	}
+	w.Git("checkout", "--quiet", "main")
+	w.Write("rollouts/edge.yaml", "select: {folders: [edge]}\nto: {vnfdId: "+nextSmallVnfd+"}\nwrite: pull-request\n")
+	w.Commit("By pull requests, where there is no forge")
+	if out, err := w.TryPush(); err == nil || !strings.Contains(out, `"write: pull-request" needs a forge`) || !strings.Contains(out, "--forge-token") {
+		t.Errorf("a rollout that proposes was pushed to a server without a forge: %v\n%s", err, out)
+	}
 }
