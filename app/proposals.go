@@ -71,7 +71,12 @@ func (p *proposals) FetchBranch(ctx context.Context, branch string) (string, err
 
 // Reaches implements [reconciler.Proposals].
 func (p *proposals) Reaches(ctx context.Context, tip, commit string) (bool, error) {
-	return p.s.repo.Reaches(ctx, tip, commit)
+	has, err := p.s.repo.Reaches(ctx, tip, commit)
+	if has || ctx.Err() != nil {
+		return has, err
+	}
+	p.s.repo.Poke() // the forge has merged it, and the delivery that says so may be lost
+	return false, nil
 }
 
 // Keep implements [reconciler.Proposals].

@@ -147,7 +147,7 @@ func (p *proposing) merge(pr pulled, how string, edit func(text string) string) 
 	}
 	if edit != nil {
 		p.work.Write(proposedFile, edit(p.work.Read(proposedFile)))
-		p.work.Git("commit", "--quiet", "--all", "--amend", "--no-edit")
+		p.work.Git("commit", "--quiet", "--all", "--amend", "--no-edit", "--allow-empty")
 	}
 	p.work.Git("push", "--quiet", "origin", "HEAD:main")
 	commit = strings.TrimSpace(p.work.Git("rev-parse", "HEAD"))
@@ -259,6 +259,14 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 	if got := p.api.said(pr.number, "ended ROLLED_BACK"); len(got) != 1 {
 		t.Errorf("on the pull request was said %q", got)
 	}
+
+	// A merge that leaves nothing of it.
+	empty := p.scaleOut()
+	pr = p.opened(empty)
+	text := p.work.Read(proposedFile)
+	commit = p.merge(pr, "squash", func(string) string { return text })
+	p.rolledBack(empty, "was merged (commit "+commit[:12]+"), and what was asked for isn't in the branch")
+	p.tidied(empty)
 
 	// What others commit elsewhere, and comments in its own file, are nobody's concern.
 	last := p.scaleOut()
