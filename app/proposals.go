@@ -48,7 +48,11 @@ func (s *Server) proposed() sol.Proposals {
 
 // Propose implements [sol.Proposals].
 func (p *proposals) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
-	return p.s.repo.Propose(ctx, branch, w)
+	rev, err := p.s.repo.Propose(ctx, branch, w)
+	if err == nil {
+		audit.Note(ctx, func(r *audit.Record) { r.Commit = rev.Commit })
+	}
+	return rev, err
 }
 
 // Proposed implements [sol.Proposals].

@@ -292,6 +292,9 @@ func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
 	p.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+op+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	p.rolledBack(op, "cancelled")
 	p.tidied(op)
+	kit.Until(t, "the metrics forget it", func() bool {
+		return !strings.Contains(scrape(t, p.Server, "text/plain"), "jibe_lcm_operations_waiting_for_merge{")
+	})
 
 	// It ends while the forge is away, and while nobody runs it is merged.
 	second := p.scaleOut()
