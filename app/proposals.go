@@ -48,7 +48,11 @@ func (s *Server) proposed() sol.Proposals {
 
 // Propose implements [sol.Proposals].
 func (p *proposals) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
-	return p.s.repo.Propose(ctx, branch, w)
+	rev, err := p.s.repo.Propose(ctx, branch, w)
+	if err == nil {
+		audit.Note(ctx, func(r *audit.Record) { r.Commit = rev.Commit })
+	}
+	return rev, err
 }
 
 // Proposed implements [sol.Proposals].
@@ -71,7 +75,12 @@ func (p *proposals) FetchBranch(ctx context.Context, branch string) (string, err
 
 // Reaches implements [reconciler.Proposals].
 func (p *proposals) Reaches(ctx context.Context, tip, commit string) (bool, error) {
-	return p.s.repo.Reaches(ctx, tip, commit)
+	has, err := p.s.repo.Reaches(ctx, tip, commit)
+	if has || ctx.Err() != nil {
+		return has, err
+	}
+	p.s.repo.Poke() // the forge has merged it, and the delivery that says so may be lost
+	return false, nil
 }
 
 // Keep implements [reconciler.Proposals].

@@ -147,7 +147,7 @@ func (p *proposing) merge(pr pulled, how string, edit func(text string) string) 
 	}
 	if edit != nil {
 		p.work.Write(proposedFile, edit(p.work.Read(proposedFile)))
-		p.work.Git("commit", "--quiet", "--all", "--amend", "--no-edit")
+		p.work.Git("commit", "--quiet", "--all", "--amend", "--no-edit", "--allow-empty")
 	}
 	p.work.Git("push", "--quiet", "origin", "HEAD:main")
 	commit = strings.TrimSpace(p.work.Git("rev-parse", "HEAD"))
@@ -260,6 +260,14 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 		t.Errorf("on the pull request was said %q", got)
 	}
 
+	// A merge that leaves nothing of it.
+	empty := p.scaleOut()
+	pr = p.opened(empty)
+	text := p.work.Read(proposedFile)
+	commit = p.merge(pr, "squash", func(string) string { return text })
+	p.rolledBack(empty, "was merged (commit "+commit[:12]+"), and what was asked for isn't in the branch")
+	p.tidied(empty)
+
 	// What others commit elsewhere, and comments in its own file, are nobody's concern.
 	last := p.scaleOut()
 	pr = p.opened(last)
@@ -284,6 +292,9 @@ func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
 	p.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+op+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	p.rolledBack(op, "cancelled")
 	p.tidied(op)
+	kit.Until(t, "the metrics forget it", func() bool {
+		return !strings.Contains(scrape(t, p.Server, "text/plain"), "jibe_lcm_operations_waiting_for_merge{")
+	})
 
 	// It ends while the forge is away, and while nobody runs it is merged.
 	second := p.scaleOut()

@@ -143,10 +143,10 @@ func (p *pass) parts(ctx context.Context) (again, sooner time.Duration, err erro
 		return 0, 0, err
 	}
 	merged := false // and not begun
-	if inst.Proposed != "" {
-		if inst, merged, sooner, err = p.proposals.look(ctx, inst); err != nil {
-			return 0, 0, err
-		}
+	if inst.Proposed == "" {
+		p.proposals.waiting.done(p.id)
+	} else if inst, merged, sooner, err = p.proposals.look(ctx, inst); err != nil {
+		return 0, 0, err
 	}
 	var op *lcm.Operation
 	if inst.Open == "" {

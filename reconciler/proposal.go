@@ -18,7 +18,8 @@ import (
 type Proposals interface {
 	// FetchBranch has this process have the objects of a branch of the remote, or returns [desired.ErrNotFound].
 	FetchBranch(ctx context.Context, branch string) (string, error)
-	// Reaches says whether the history that ends at tip has the commit.
+	// Reaches says whether the history that ends at tip has the commit, as far as is known here; where it hasn't, it
+	// has the branch fetched.
 	Reaches(ctx context.Context, tip, commit string) (bool, error)
 	// Keep has a pull request be there for the operation's branch, opened once, and returns what is known of it by
 	// now. tell is called when more is known.

@@ -75,6 +75,7 @@ const (
 	frozen   = "instances/north/frozen"  // below a folder that is frozen
 	resting  = "instances/east/resting"  // suspended
 	unread   = "instances/lab/unread"    // of the forge: its file can't be read
+	proposed = "instances/lab/proposed"  // of the forge: its scale-out waits for a pull request
 	ordinary = "instances/east/ordinary" // the beginning of those that are scaled all the time
 )
 
@@ -236,8 +237,9 @@ func (w *world) act(operation, verb string) {
 func (w *world) startForge() {
 	t := w.t
 	w.bare = process.NewForge(t, map[string]string{
-		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
-		"vims/sim.yaml":     "type: sim\ndefault: true\n",
+		"repositories.yaml":     "- name: packages\n  url: packages.git\n  branch: main\n",
+		"vims/sim.yaml":         "type: sim\ndefault: true\n",
+		"projects/default.yaml": "write: {pullRequest: [SCALE]}\n",
 	})
 	token := filepath.Join(t.TempDir(), "token")
 	write(t, token, "of nobody\n")
@@ -245,7 +247,7 @@ func (w *world) startForge() {
 		"--forge", "gitea", "--forge-url", w.told.serve(t), "--forge-repository", "noc/vnfs", "--forge-token", "file:"+token, "--forge-rate", "100")
 	w.forge.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	w.elsewhere = process.NewWorkTree(t, w.bare)
-	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, "")})
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""), proposed + "/vnf.yaml": w.file(proposed, process.SmallVnfd, "")})
 }
 
 func (w *world) startThird() {
@@ -409,6 +411,16 @@ func (w *world) fails() {
 		}
 		return nil
 	})
+	kit.Eventually(t, func() error {
+		a, err := w.forge.Do(t.Context(), http.MethodPost, process.Instances+"/"+desired.DeriveID(proposed)+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
+		if err == nil && a.Status != http.StatusAccepted {
+			err = fmt.Errorf("%d: %s", a.Status, a.Body)
+		}
+		if err == nil {
+			w.failing[proposed] = a.ID()
+		}
+		return err
+	})
 	if err := os.Rename(w.bare, w.bare+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -429,6 +441,7 @@ func (w *world) mends() {
 	}
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""),
 		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n"})
+	w.forge.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[proposed]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	w.act(w.failing[crowded], "rollback")
 	w.main.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[waiting]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	w.operation(hooked, "FAILED_TEMP")
