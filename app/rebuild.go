@@ -273,7 +273,8 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 		case t.Begun == nil:
 			t.Place = c.Place
 			t.Begun = &lcm.Begun{At: c.At, Type: lcm.Type(c.Trailers[desired.TrailerType]), By: c.Trailers[desired.TrailerRequestedBy],
-				Params: json.RawMessage(c.Trailers[desired.TrailerParams]), PinnedVIM: c.Trailers[desired.TrailerPinned], Before: c.Before, After: c.After}
+				Params: json.RawMessage(c.Trailers[desired.TrailerParams]), PinnedVIM: c.Trailers[desired.TrailerPinned], Before: c.Before, After: c.After,
+				Beside: desired.ParseBeside(c.After, c.Trailers[desired.TrailerBeside])}
 			if len(t.Begun.Params) == 0 {
 				t.Begun.Params = nil
 			}

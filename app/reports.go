@@ -165,15 +165,17 @@ func (s *Server) planBranch(ctx context.Context, branch string) (report.Plan, er
 	if err != nil {
 		return report.Plan{}, err
 	}
-	made := report.Plan{Commit: tip}
+	made := report.Plan{Commit: tip, Base: s.repo.Head()}
 	d, err := s.repo.DraftOf(ctx, tip)
 	if errors.Is(err, gitrepo.ErrConflict) {
+		made.Anything = true
 		made.Text = "### Jibe: this can't be merged\n\n" + markdown.Escape(err.Error())
 		return made, nil
 	} else if err != nil {
 		return report.Plan{}, err
 	}
 	defer d.Close()
+	made.Base = d.Update.Old
 	var unplanned string
 	v, err := admission.CheckPush(ctx, d.Reader, d.Update.Ref, []gitrepo.RefUpdate{d.Update}, nil, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
 		p, err := admission.FromUpdate(ctx, d.Reader, u)
@@ -183,6 +185,7 @@ func (s *Server) planBranch(ctx context.Context, branch string) (report.Plan, er
 		if unplanned, err = s.unplanned(ctx, p); err != nil || unplanned != "" {
 			return &admission.Verdict{}, err
 		}
+		made.Anything = len(p.Rollouts) > 0
 		for _, c := range p.Instances {
 			made.Instances = append(made.Instances, report.Target{Instance: c.Instance, Dir: c.Dir})
 		}

@@ -230,14 +230,20 @@ func (h *pageHistory) firstWith(ctx context.Context, commit, instance string) *l
 		op, err := h.s.oplog.Operation(ctx, ids[i])
 		return err == nil && has(op.After)
 	})
-	if at == len(ids) {
-		return nil
+	for left := false; at < len(ids); at++ {
+		op, err := h.s.oplog.Operation(ctx, ids[at])
+		switch {
+		case err != nil:
+			return nil
+		case op.LeavesOut(commit):
+			left = true // and the next one begins at a revision that has the commit in its history
+		case !left && has(op.Before):
+			return nil
+		default:
+			return op
+		}
 	}
-	op, err := h.s.oplog.Operation(ctx, ids[at])
-	if err != nil || has(op.Before) {
-		return nil
-	}
-	return op
+	return nil
 }
 
 // Branches implements [ui.History].

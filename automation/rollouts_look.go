@@ -351,6 +351,7 @@ func (r *Rollouts) operationOf(ctx context.Context, instance string, tried []des
 			ended = before.Ended
 		}
 	}
+	from := []string{a.Prior} // and what was begun since while the attempt waited for its window
 	for e := range r.Oplog.OperationEntries(oplog.OperationQuery{Instance: instance, From: a.Began.Add(-unknownAfter)}) {
 		if e.Automatic || !ended.IsZero() && !e.Started.After(ended) {
 			continue
@@ -359,8 +360,13 @@ func (r *Rollouts) operationOf(ctx context.Context, instance string, tried []des
 		if err != nil {
 			return nil, fmt.Errorf("operation %s of instance %s: %w", e.ID, instance, err)
 		}
-		leads := op.After.Tree == a.Tree && (!a.Back || op.Before.Tree == a.Prior) // an earlier one may have led to where it goes back to
-		if leads || a.Edited && op.Before.Tree != op.After.Tree && !op.Started.Before(a.Began) || op.Before.Tree == a.Prior && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
+		follows := slices.Contains(from, op.Before.Tree)
+		if op.Beside.Tree != "" && follows {
+			from = append(from, op.After.Tree)
+			continue
+		}
+		leads := op.After.Tree == a.Tree && (!a.Back || follows) // an earlier one may have led to where it goes back to
+		if leads || a.Edited && op.Before.Tree != op.After.Tree && !op.Started.Before(a.Began) || follows && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
 			return op, nil
 		}
 	}

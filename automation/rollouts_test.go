@@ -51,6 +51,8 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 	automatic := func(o *lcm.Operation) { o.Automatic = true }
 	earlier := func(o *lcm.Operation) { o.Started = began.Add(-10 * time.Second) }
 	superseded := func(o *lcm.Operation) { o.SupersededBy = "x" }
+	beside := func(o *lcm.Operation) { o.Beside = desired.Revision{Commit: "c", Tree: "new"} }
+	healed := op("old", "old healed", lcm.Completed, beside)
 	for name, c := range map[string]struct {
 		ops     records
 		head    string // its tree
@@ -69,6 +71,9 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 		"a person's commit was folded into it":      {ops: records{op("old", "other", lcm.Completed)}, head: "other", want: rollout.Superseded},
 		"only a repair has run":                     {ops: records{op("new", "new", lcm.Completed, automatic)}, head: "new", reached: true, want: rollout.Waiting},
 		"an earlier operation left the same tree":   {ops: records{op("old", "older", lcm.Completed, earlier)}, head: "new", reached: true, want: rollout.Waiting},
+		"it waits, and was healed beside that":      {ops: records{healed}, head: "new healed", reached: true, want: rollout.Waiting},
+		"it was begun after such a heal":            {ops: records{healed, op("old healed", "new healed", lcm.Processing)}, head: "new healed", reached: true, want: rollout.UnderWay},
+		"it was completed after such a heal":        {ops: records{healed, op("old healed", "new healed", lcm.Completed)}, head: "new healed", reached: true, want: rollout.Completed},
 		"nothing had to be done":                    {head: "new", reached: true, entry: oplog.InstanceEntry{Operated: desired.Revision{Tree: "new"}, Settled: desired.Revision{Tree: "new"}}, want: rollout.Completed},
 		"another replica's record is still to come": {head: "old", want: rollout.Waiting},
 		"the records are lost":                      {head: "old", later: time.Hour, want: rollout.Unknown},

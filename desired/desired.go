@@ -288,63 +288,6 @@ type Revision struct {
 	Tree string `json:"tree"`
 }
 
-// Files is the content of one directory: relative path -> content.
-type Files map[string][]byte
-
-// Change makes a directory's new content out of its old one. It is run again
-// when someone else moved the branch meanwhile, so it must not keep state
-// between calls. It must not alter old. An error refuses the write. nil, or a
-// result without files, removes the directory.
-type Change func(at Revision, old Files) (Files, error)
-
-// Write is one commit on one instance's directory.
-type Write struct {
-	// Instance is the id. Dir is used where the instance doesn't exist yet.
-	Instance string
-	Dir      string
-	// Subject is the first line of the commit message, Body the rest, Trailers
-	// stand last, in order ("Vnf-Lcm-Op-Occ: …").
-	Subject, Body string
-	Trailers      []Trailer
-	// By is the author as git writes it, "name <mail>"; "" is Jibe itself.
-	By     string
-	Change Change
-}
-
-// WriteMany is one commit on the directories of many instances and on files of rollouts.
-type WriteMany struct {
-	// Instances are written where their Change allows. One that refuses, is gone or is held as it
-	// was drops out: the others are committed without it.
-	Instances []InstanceChange
-	// Files are paths below rollouts/ that Change reads. Change makes their new content (nil
-	// removes a file), after it is known which instances are written. An error of it refuses all
-	// of the write. As [Change], it runs again where somebody else was faster.
-	Files  []string
-	Change func(now map[string][]byte, done []Revised) (map[string][]byte, error)
-	// Subject, Body, Trailers and By are those of [Write].
-	Subject, Body string
-	Trailers      []Trailer
-	By            string
-}
-
-// InstanceChange is the change of one instance's directory.
-type InstanceChange struct {
-	Instance string
-	Change   Change
-}
-
-// Revised is an instance before and after a commit.
-type Revised struct{ Before, After Revision }
-
-// Written is what came of a [WriteMany].
-type Written struct {
-	// Commit is "" where nothing differed.
-	Commit string
-	// Done are the instances that were written, Refused the errors of the others.
-	Done    []Revised
-	Refused map[string]error
-}
-
 // Trailer is one "Key: value" line at the end of a commit message.
 type Trailer struct{ Key, Value string }
 
@@ -364,6 +307,9 @@ const (
 	TrailerOutcome = "Outcome"
 	// TrailerPinned is the VIM that Jibe filled in as the request named none.
 	TrailerPinned = "Pinned-Vim"
+	// TrailerBeside is the commit that waited at head when an operation was asked for that builds on what
+	// was operated on last, and the tree that it had brought the directory to ([Beside]).
+	TrailerBeside = "Beside"
 	// TrailerRollout and TrailerWave are of commits that rollouts make: the name and id of the rollout,
 	// and the number of the wave, from 1.
 	TrailerRollout = "Rollout"

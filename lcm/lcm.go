@@ -102,6 +102,9 @@ type Operation struct {
 	// that it brings about. An empty Tree means that nothing should exist.
 	Before desired.Revision `json:"before"`
 	After  desired.Revision `json:"after"`
+	// Beside is what waited at head for its window when the operation was asked for: it builds on Before, and
+	// leaves that where it is. Zero where nothing waited.
+	Beside desired.Revision `json:"beside,omitzero"`
 	// Params is operationParams as the API shows it, free of secrets.
 	Params json.RawMessage `json:"params,omitempty"`
 	// Attempt counts from 1; a retry raises it.
@@ -190,6 +193,8 @@ type Instance struct {
 	Seq uint64 `json:"seq"`
 	// Open is the operation that hasn't ended, "" when none.
 	Open string `json:"open,omitempty"`
+	// Care is the repair of what runs while Open waits and has begun nothing, "" when none is under way.
+	Care string `json:"care,omitempty"`
 	// Prepared is the operation whose commit isn't known to be durable yet.
 	Prepared string `json:"prepared,omitempty"`
 	// Proposed is the operation that waits in STARTING for its pull request to be merged. It isn't Open: nothing

@@ -49,6 +49,8 @@ type Begun struct {
 	Params        json.RawMessage
 	PinnedVIM     string
 	Before, After desired.Revision
+	// Beside is what waited at head, zero where nothing did.
+	Beside desired.Revision
 }
 
 // latest are the facts of the state that it entered last, nil where none are known. Each is of the clock of
@@ -174,6 +176,7 @@ func (t *Told) operation(before desired.Revision, last bool) *Operation {
 	if b := t.Begun; b != nil {
 		op.Type, op.RequestedBy, op.Params, op.PinnedVIM = b.Type, b.By, b.Params, b.PinnedVIM
 		op.Before, op.After, op.Started, op.StateEntered = b.Before, b.After, b.At, b.At
+		op.Beside = b.Beside
 	}
 	if t.Granted.Commit != "" {
 		op.After = t.Granted

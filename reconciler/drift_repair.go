@@ -73,6 +73,8 @@ type driftRepair struct {
 	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
 	// operate carries the operation on.
 	operate func(ctx context.Context, op *lcm.Operation) (time.Duration, error)
+	// waiting is the operation that waits beside what is looked at, "" for none.
+	waiting string
 }
 
 // look looks at the instance, on which nothing is under way: whether what runs is
@@ -90,6 +92,11 @@ func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack 
 	if err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", r.id, err)
 	}
+	return r.lookAt(ctx, inst, failed, heldBack)
+}
+
+// lookAt is look at the instance as a record has it.
+func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, heldBack bool) (time.Duration, error) {
 	head, policy, err := r.policy(ctx, inst, failed, heldBack)
 	if err != nil || policy == "" {
 		r.drifts.clear(r.id)
@@ -165,7 +172,7 @@ func (r *driftRepair) policy(ctx context.Context, inst *lcm.Instance, failed *lc
 	if failed != nil {
 		open = failed.ID
 	}
-	if !exists || inst.Prepared != "" || inst.OutstandingCommit != "" || inst.Open != open || inst.Operated.Tree == "" {
+	if !exists && !heldBack || inst.Prepared != "" || inst.OutstandingCommit != "" || inst.Open != open || inst.Operated.Tree == "" {
 		return head, "", nil
 	}
 	now, err := r.resolver.read(ctx, head)
@@ -381,7 +388,7 @@ func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, d
 	if err != nil {
 		return 0, err
 	}
-	born, err := r.oplog.Born(ctx, lcm.Operation{
+	born, err := r.begin(ctx, lcm.Operation{
 		ID: uuid.NewString(), Instance: r.id, Type: lcm.Heal, Automatic: true,
 		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen), ResourcesBefore: inUse(l.seen),
 		Contended: r.clocks.repairing(objects(due)),

@@ -305,7 +305,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 				{Key: desired.TrailerGrant, Value: a.op.Grant.ID},
 			},
 			Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
-				if at.Tree == a.op.After.Tree || sameFiles(now, wanted) { // the latter: before a crash
+				if at.Tree == a.op.After.Tree || sameFiles(now, wanted) || a.op.Beside.Tree != "" { // the second: before a crash
 					return wanted, nil
 				}
 				if _, ok := besides(at.Dir, asked, now); ok && now != nil {
@@ -313,6 +313,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 				}
 				return nil, errMovedOn
 			},
+			Beside: besideOf(ctx, g.repo, a.op, asked, nil),
 		}
 		rev, err = commitOf(ctx, g.commits, "what was granted to operation "+a.op.ID, func(ctx context.Context) (desired.Revision, error) { return g.repo.Write(ctx, w) })
 		if errors.Is(err, errMovedOn) {

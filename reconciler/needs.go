@@ -255,12 +255,18 @@ type needsGate struct {
 	phases   *phases
 	outcomes *outcomes
 	intents  *intentReader
+	// care repairs what runs while the operation waits, and returns after how long to look again (0: when
+	// something moves).
+	care func(ctx context.Context, waiting *lcm.Operation) (time.Duration, error)
 }
 
 // pass lets the operation pass, as it is recorded then, or returns nil and after how long to look again at
 // the latest.
 func (g *needsGate) pass(ctx context.Context, op *lcm.Operation) (next *lcm.Operation, again time.Duration, err error) {
-	if op.Automatic || op.State != lcm.Starting && (op.Type != lcm.ModifyInfo || op.State != lcm.Processing || begun(op)) {
+	if op.Automatic {
+		return op, 0, nil // a repair, maybe beside an operation that waits
+	}
+	if op.State != lcm.Starting && (op.Type != lcm.ModifyInfo || op.State != lcm.Processing || begun(op)) {
 		// A container update has no STARTING.
 		g.awaited.done(g.id)
 		return op, 0, nil
@@ -280,6 +286,9 @@ func (g *needsGate) pass(ctx context.Context, op *lcm.Operation) (next *lcm.Oper
 	}
 	if over {
 		g.awaited.done(g.id)
+		if err := g.endCare(ctx, op); err != nil {
+			return nil, 0, err
+		}
 		return nil, 0, g.outcomes.broke(ctx, &attempt{op: op, journal: op.Journal, gaveWay: op.State != lcm.Starting}, causeConflict, &lcm.ProblemDetails{Status: http.StatusConflict,
 			Title: title(op), Detail: fmt.Sprintf("gives way to the newer commit %.12s, as it still waits for %s", newer.Commit, what)})
 	}
@@ -295,8 +304,22 @@ func (g *needsGate) pass(ctx context.Context, op *lcm.Operation) (next *lcm.Oper
 	}
 	g.awaited.tell(op, what)
 	g.phases.enter(op, phaseNeeds)
-	g.clocks.halt()
-	return nil, neededAgain, nil
+	again, err = g.care(ctx, op)
+	if again == 0 || again > neededAgain {
+		again = neededAgain
+	}
+	return nil, again, err
+}
+
+// endCare ends a repair under way, as the operation goes on.
+func (g *needsGate) endCare(ctx context.Context, op *lcm.Operation) error {
+	if !waitsForInstances(op) {
+		return nil
+	}
+	if err := g.needing.oplog.EndCare(ctx, g.id); err != nil {
+		return fmt.Errorf("end the repair of instance %s, as its operation goes on: %w", g.id, err)
+	}
+	return nil
 }
 
 // begun says whether anything of the attempt may have been done.
@@ -354,6 +377,10 @@ func (g *needsGate) free(ctx context.Context, op *lcm.Operation) (*lcm.Operation
 	if !waitsForInstances(op) {
 		return op, nil
 	}
+	if err := g.endCare(ctx, op); err != nil {
+		return nil, err
+	}
+	g.clocks.halt()
 	g.clocks.resume()
 	g.log.InfoContext(ctx, "operation waits no more", "operation", op.ID, "type", op.Type)
 	return g.tell(ctx, op, func(op *lcm.Operation) { op.AddToStory(g.clocks.now(), "nothing to wait for is left") })

@@ -87,8 +87,10 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 			{Key: desired.TrailerType, Value: string(op.Type)},
 			{Key: desired.TrailerOutcome, Value: string(op.State)},
 		},
+		// What it had put into the change that waits goes again, and that waits as its author left it.
+		Beside: besideOf(ctx, o.repo, op, asked, old),
 	}, func(at desired.Revision, now desired.Files) (files desired.Files, settled bool, err error) {
-		if at.Tree == op.After.Tree {
+		if at.Tree == op.After.Tree || op.Beside.Tree != "" {
 			files, err = restored(op, dir, old, now)
 			return files, true, err
 		}
@@ -131,6 +133,14 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 // metadata and extensions to be. Where someone has moved the directory on meanwhile, the
 // entries are set in theirs.
 func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error {
+	var beside *desired.Beside
+	if op.Beside.Tree != "" {
+		done, err := o.repo.Files(ctx, op.After)
+		if err != nil {
+			return fmt.Errorf("files of instance %s that operation %s has brought about: %w", o.id, op.ID, err)
+		}
+		beside = besideOf(ctx, o.repo, op, done, nil)
+	}
 	made, err := o.write(ctx, op, desired.Write{
 		Instance: o.id,
 		Dir:      op.After.Dir,
@@ -140,6 +150,7 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 			{Key: desired.TrailerType, Value: string(op.Type)},
 			{Key: desired.TrailerOutcome, Value: string(op.State)},
 		},
+		Beside: beside,
 	}, func(at desired.Revision, now desired.Files) (files desired.Files, settled bool, err error) {
 		if now == nil {
 			return nil, at.Tree == op.After.Tree, nil
@@ -148,7 +159,7 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 		if err != nil {
 			return nil, false, err
 		}
-		return with(now, desired.InstanceFile, text), at.Tree == op.After.Tree, nil
+		return with(now, desired.InstanceFile, text), at.Tree == op.After.Tree || op.Beside.Tree != "", nil
 	})
 	if err != nil {
 		return fmt.Errorf("commit what hooks of operation %s found: %w", op.ID, err)

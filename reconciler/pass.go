@@ -77,8 +77,10 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	}
 	p.attempts = &attempts{
 		proposals: p.proposals,
-		needs:     &needsGate{id, log, r.needing(), r.awaited, p.clocks, r.phases, p.outcomes, p.intents},
-		id:        id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
+		needs: &needsGate{id, log, r.needing(), r.awaited, p.clocks, r.phases, p.outcomes, p.intents, func(ctx context.Context, waiting *lcm.Operation) (time.Duration, error) {
+			return p.repair.beside(ctx, waiting)
+		}},
+		id: id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
@@ -156,6 +158,14 @@ func (p *pass) parts(ctx context.Context) (again, sooner time.Duration, err erro
 			return 0, 0, fmt.Errorf("operation %s: %w", inst.Open, err)
 		}
 	}
+	if inst.Care != "" && (op == nil || !waitsForInstances(op)) {
+		if err := p.oplog.EndCare(ctx, p.id); err != nil {
+			return 0, 0, fmt.Errorf("end the repair of instance %s: %w", p.id, err)
+		}
+		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
+			return 0, 0, err
+		}
+	}
 	if behind, err := p.behind(ctx, inst, op); err != nil {
 		return 0, 0, err
 	} else if behind {
@@ -183,7 +193,7 @@ func (p *pass) parts(ctx context.Context) (again, sooner time.Duration, err erro
 			return again, sooner, err
 		}
 	}
-	if !op.Automatic {
+	if !op.Automatic && !waitsForInstances(op) {
 		p.drifts.clear(p.id)
 	}
 	if p.suspended(ctx) {

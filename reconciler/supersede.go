@@ -17,8 +17,11 @@ func (x *attempts) givesWay(ctx context.Context, a *attempt, batch []plan.Step, 
 	var problem *lcm.ProblemDetails
 	switch {
 	case a.op.Automatic:
-		if !waiting || !x.movedOn(ctx) {
+		if !waiting {
 			return false, nil
+		}
+		if moved, err := x.movedOn(ctx); !moved || err != nil {
+			return false, err
 		}
 		problem = &lcm.ProblemDetails{Status: http.StatusConflict, Detail: "gives way to a newer commit while it waits: " + batch[0].String()}
 	default:
@@ -33,11 +36,50 @@ func (x *attempts) givesWay(ctx context.Context, a *attempt, batch []plan.Step, 
 	return true, x.outcomes.broke(ctx, a, causeConflict, problem)
 }
 
-// movedOn says whether git has something that no operation was made of yet.
-func (x *attempts) movedOn(ctx context.Context) bool {
+// movedOn says whether git has something that no operation was made of yet, and that doesn't wait for
+// its window.
+func (x *attempts) movedOn(ctx context.Context) (bool, error) {
 	inst, err := x.oplog.Instance(ctx, x.id)
+	if err != nil {
+		return false, nil
+	}
 	head, exists := x.repo.Lookup(x.id)
-	return err == nil && !x.unobeyed.at(head) && (!exists || head.Tree != inst.Operated.Tree)
+	if !exists {
+		head = desired.Revision{Instance: x.id, Dir: inst.Operated.Dir, Commit: x.repo.Head()}
+	}
+	if x.unobeyed.at(head) || head.Tree == inst.Operated.Tree {
+		return false, nil
+	}
+	bound, err := x.intents.bound(ctx, inst, head)
+	return !bound, err
+}
+
+// bound says whether what head asks for may not begin now, by the instance's windows.
+func (r *intentReader) bound(ctx context.Context, inst *lcm.Instance, head desired.Revision) (bool, error) {
+	before, err := r.revisions.read(ctx, inst.Operated)
+	if err != nil {
+		return false, err
+	}
+	after, err := r.revisions.read(ctx, head)
+	if err != nil {
+		return false, nil // what can't be read is shown when nothing is under way
+	}
+	op, due, err := r.birth(ctx, inst, inst.Operated, head, before, after)
+	if err != nil || !due {
+		return false, nil
+	}
+	return r.closed(ctx, head, op.Type)
+}
+
+// closed says whether an operation of a type may not begin now for head. It isn't noted as waiting: once
+// the operation under way has ended, another type of operation may be left.
+func (r *intentReader) closed(ctx context.Context, head desired.Revision, t lcm.Type) (bool, error) {
+	free, err := r.overridden(ctx, head)
+	if err != nil || free.reason != "" {
+		return false, err
+	}
+	_, why, err := r.gate.ask(ctx, r.id, head.Dir, t)
+	return why != "", err
 }
 
 // pastReturn says whether an operation has done what its successor couldn't take into account: a hook has
@@ -56,6 +98,9 @@ func (r *intentReader) overtakes(ctx context.Context, op *lcm.Operation) (head d
 	}
 	if op.State != lcm.Processing && op.State != lcm.Starting || head.Tree == op.After.Tree || pastReturn(op.Journal) || r.problems.unobeyed.at(head) {
 		return head, false, nil
+	}
+	if before, err := r.waitedBefore(ctx, op, head); before || err != nil {
+		return head, false, err
 	}
 	asked, err := r.revisions.read(ctx, op.After)
 	if err != nil {
@@ -101,15 +146,8 @@ func (r *intentReader) due(ctx context.Context, head desired.Revision, asked, af
 	if err != nil || !due {
 		return false, err
 	}
-	free, err := r.overridden(ctx, head)
-	if err != nil {
+	if closed, err := r.closed(ctx, head, next.Type); closed || err != nil {
 		return false, err
-	}
-	if free.reason == "" {
-		// Not noted as waiting: once the operation under way has ended, another type of operation may be left.
-		if _, why, err := r.gate.ask(ctx, r.id, head.Dir, next.Type); err != nil || why != "" {
-			return false, err
-		}
 	}
 	if full != nil && desired.IsInstantiated(full.State) {
 		if err := r.checker.Check(ctx, settings, asked, full); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
@@ -288,5 +289,29 @@ func TestAPersonsCommitDoesNotWaitForThoseOfRequestsWhichAreGivenUpWhereTheyAreT
 		if n.Outstanding > mostOpen || n.Dropped[StatusKind] < batches*each-mostOpen-50 {
 			t.Errorf("%d are outstanding, %d were given up", n.Outstanding, n.Dropped[StatusKind])
 		}
+	})
+}
+
+func TestACommitThatWaitsIsNotSaidToBeDoneByAHealBesideIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.commit(map[string]string{"amf": "1"})
+		w.enter(w.begin(lcm.Instantiate, "amf"), lcm.Completed)
+		waits := w.commit(map[string]string{"amf": "2"})
+		w.pass(5 * time.Second)
+		healed := w.commit(map[string]string{"amf": "1, healed"})
+		heal := w.begin(lcm.Heal, "amf")
+		w.mu.Lock()
+		heal.Beside = desired.Revision{Instance: "amf", Commit: waits, Tree: "2"}
+		w.mu.Unlock()
+		back := w.commit(map[string]string{"amf": "2, healed"})
+		w.enter(heal, lcm.Completed)
+		w.pass(2 * time.Minute)
+		w.last(waits, "pending: 1 operation waits or runs")
+		w.last(healed, "success: 1 operation completed")
+		w.last(back, "pending: 1 operation waits or runs")
+		w.enter(w.begin(lcm.Scale, "amf"), lcm.Completed)
+		w.pass(10 * time.Second)
+		w.last(waits, "success: 1 operation completed")
+		w.last(back, "success: 1 operation completed")
 	})
 }

@@ -113,6 +113,9 @@ func (f *finder) first(ctx context.Context, commit, instance string, was outcome
 		if !has {
 			break
 		}
+		if op.LeavesOut(commit) {
+			continue // it was begun while this one waited
+		}
 		found = op
 	}
 	return found, nil

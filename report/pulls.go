@@ -38,6 +38,9 @@ type pull struct {
 	Commit string   `json:"commit,omitempty"`
 	Plan   string   `json:"plan,omitempty"`
 	Would  []Target `json:"would,omitempty"`
+	// Base is what it was planned on, and Anything that of [Plan].
+	Base     string `json:"base,omitempty"`
+	Anything bool   `json:"anything,omitempty"`
 	// Merged is the commit that brought it in, "" while it is open.
 	Merged string `json:"merged,omitempty"`
 	// Said is the digest of the comment's text as it was said last.
@@ -45,7 +48,13 @@ type pull struct {
 
 	version uint64
 	// at is where the branch is by what the forge said last.
-	at      string
+	at string
+	// seen is the commit of the base up to which it was looked what has moved there, "" for Base; behind
+	// is since when the plan is older than that in what it touches, zero where it isn't, and movedAt when
+	// something of that moved last.
+	seen            string
+	behind, movedAt time.Time
+
 	board   *board // of Merged, nil before it is known what that changes
 	settled bool   // text is the last
 	text    string // what is to be said, "" for nothing yet
@@ -82,6 +91,7 @@ func (p *pull) unplanned() bool { return p.Merged == "" && p.at != "" && p.at !=
 type pulls struct {
 	r    *Reporter
 	f    *finder
+	base *bases
 	all  map[int64]*pull
 	look bool // the forge is to be asked which there are
 	// lookedAt is when it was asked last.
@@ -91,7 +101,7 @@ type pulls struct {
 
 // runPulls reports on pull requests until ctx ends.
 func (r *Reporter) runPulls(ctx context.Context) error {
-	p := &pulls{r: r, f: newFinder(r.Config), look: true}
+	p := &pulls{r: r, f: newFinder(r.Config), base: newBases(r.Repo), look: true}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := p.load(ctx)
 		if err == nil {
@@ -179,13 +189,14 @@ func (p *pulls) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	var failure error
+	failure := p.base.look(ctx, p.all, now)
+	anew := p.base.due(p.all, now)
 	for _, n := range slices.Sorted(maps.Keys(p.all)) {
 		x := p.all[n]
 		for id := range changed {
 			x.board.changed(id)
 		}
-		if err := p.bring(ctx, x); err != nil {
+		if err := p.bring(ctx, x, anew[n]); err != nil {
 			failure = fmt.Errorf("pull request %d: %w", n, err)
 		}
 		if ctx.Err() != nil {
@@ -263,11 +274,11 @@ func (p *pulls) ask(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// bring brings one pull request's comment up to date.
-func (p *pulls) bring(ctx context.Context, x *pull) error {
+// bring brings one pull request's comment up to date. anew says that it is planned once more.
+func (p *pulls) bring(ctx context.Context, x *pull, anew bool) error {
 	now := p.r.Now()
-	if x.unplanned() {
-		if !x.planning.due(now) {
+	if anew || x.unplanned() {
+		if !x.planning.due(now) || !p.base.all.AllowN(now, 1) {
 			return nil
 		}
 		if err := p.plan(ctx, x); err != nil {
@@ -315,6 +326,8 @@ func (p *pulls) plan(ctx context.Context, x *pull) error {
 		return err
 	}
 	x.at, x.Commit, x.Plan, x.Would = made.Commit, made.Commit, made.Text, made.Instances
+	x.Base, x.Anything = made.Base, made.Anything
+	x.seen, x.behind, x.movedAt = "", time.Time{}, time.Time{}
 	return p.keep(ctx, x, false)
 }
 

@@ -58,6 +58,11 @@ type Store interface {
 type Plan struct {
 	// Commit is what was planned: where the branch was.
 	Commit string
+	// Base is the commit of the branch that it would be merged into.
+	Base string
+	// Anything says that whatever moves there may make another plan: it isn't known what the pull request
+	// touches, or it touches what looks at other instances.
+	Anything bool
 	// Text says it, in Markdown.
 	Text string
 	// Instances are those that would change.

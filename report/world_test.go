@@ -206,21 +206,23 @@ func (w *world) Lookup(id string) (desired.Revision, bool) {
 	return desired.Revision{Instance: id, Dir: "instances/" + id, Commit: w.head, Tree: tree}, ok
 }
 
-// Diff implements [Repo].
-func (w *world) Diff(_ context.Context, before, after string) (changes []gitrepo.Change, _ bool, err error) {
+// Diff implements [Repo]. What is called vims stands for the settings.
+func (w *world) Diff(_ context.Context, before, after string) (changes []gitrepo.Change, settings bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := maps.Clone(w.trees[before])
 	maps.Copy(all, w.trees[after])
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		is := desired.Revision{Instance: id, Dir: "instances/" + id, Tree: w.trees[after][id]}
-		if is.Tree == "broken" {
+		if id == "vims" {
+			settings = settings || w.trees[before][id] != is.Tree
+		} else if is.Tree == "broken" {
 			err = &desired.InvalidError{Problems: []*desired.Problem{{File: is.Dir}}}
 		} else if w.trees[before][id] != is.Tree {
 			changes = append(changes, gitrepo.Change{After: is})
 		}
 	}
-	return changes, false, err
+	return changes, settings, err
 }
 
 // Since implements [Repo].
@@ -288,6 +290,7 @@ func (w *world) plan(ctx context.Context, branch string) (Plan, error) {
 	w.plans++
 	p := Plan{Commit: w.branches[branch], Text: fmt.Sprintf("plan %d of %s", w.plans, branch)}
 	head := w.head
+	p.Base = head
 	w.mu.Unlock()
 	changes, _, err := w.Diff(ctx, head, p.Commit)
 	for _, c := range changes {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store"
@@ -30,6 +29,9 @@ type request struct {
 	born func(op *lcm.Operation, now, after *desired.Instance) error
 	// note, if not nil, returns the body of the commit's message.
 	note func(seen sight) string
+	// beside says that the request is care of what runs: a commit that waits for its window doesn't
+	// keep it.
+	beside bool
 }
 
 // sight is what was observed of the instance when the request came. A request looks only
@@ -50,7 +52,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	// A write that has begun goes on even if the client goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
-	k, now, err := a.ready(ctx, r)
+	k, now, err := a.ready(ctx, r, req.beside)
 	if err != nil {
 		return err
 	}
@@ -61,6 +63,10 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	proposes, err := a.proposes(k, req.typ)
 	if err != nil {
 		return err
+	}
+	if proposes && k.waits != nil {
+		return rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s waits: %s; what its project has proposed can't leave that alone: revert the commit, or ask again when it has ended",
+			k.head.Commit, k.id, k.waits.typ, k.waits.why)
 	}
 	if !proposes { // else it may begin when somebody has merged it
 		if err := start.may(ctx, k.id, k.head.Dir); err != nil {
@@ -83,7 +89,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	names := a.secretNames(ctx, now, after)
 	op := lcm.Operation{
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: rest.Caller(ctx).String(),
-		Before: k.head.Revision, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+		Before: k.base, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
 		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
 	}
 	if proposes && !sameFiles(old, files) {
@@ -109,6 +115,10 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 		note = req.note(seen)
 	}
 	d := a.draft(ctx, k, op, note, old, files)
+	if k.waits != nil {
+		op.Beside = k.head.Revision
+		a.leave(ctx, k, d)
+	}
 	if done, err := drafted(ctx, d); done || err != nil {
 		return err
 	}
@@ -211,8 +221,9 @@ func (a *api) repaired(ctx context.Context, k known) (bool, error) {
 }
 
 // ready finds the request's instance, checks If-Match, and returns the present intent if
-// nothing else is under way on the instance.
-func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Instance, error) {
+// nothing else is under way on the instance. beside says that a commit that waits for its window is nothing
+// under way.
+func (a *api) ready(ctx context.Context, r *http.Request, beside bool) (known, *desired.Instance, error) {
 	// A client that pushes and then asks must not get an answer from before the push.
 	if err := a.Repo.Refresh(ctx); err != nil {
 		return known{}, nil, fmt.Errorf("%w: the desired repository can't be followed: %w", desired.ErrUnavailable, err)
@@ -224,60 +235,6 @@ func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Insta
 	if err := match(r, k.etag()); err != nil {
 		return k, nil, err
 	}
-	now, err := a.idle(ctx, k)
+	now, err := a.idle(ctx, &k, beside)
 	return k, now, err
-}
-
-// idle returns the present intent if nothing else is under way on the instance. Prepare
-// checks the operation log's part of that again, and the write that of git.
-func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
-	rec := k.record
-	if rec.Prepared != "" {
-		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Prepared, State: lcm.Prepared}
-	}
-	if rec.Proposed != "" {
-		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Proposed, State: lcm.Starting}
-	}
-	if rec.Open != "" {
-		open, err := a.Operations.Operation(ctx, rec.Open)
-		if err != nil {
-			return nil, err
-		}
-		if !open.Automatic || open.State != lcm.FailedTemp {
-			return nil, oplog.ErrBusy{Instance: k.id, Operation: open.ID, State: open.State}
-		}
-	}
-	if rec.OutstandingCommit != "" {
-		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.OutstandingCommit, State: rec.LastState}
-	}
-	if !k.inHead {
-		return nil, rest.Problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)
-	}
-	now, err := a.Repo.Read(ctx, k.head.Revision)
-	if err != nil {
-		return nil, fmt.Errorf("instance %s: %w", k.id, err)
-	}
-	if k.head.Tree == rec.Operated.Tree {
-		return now, nil
-	}
-	// A commit waits for its operation, which goes first.
-	var was *desired.Instance
-	if rec.Operated.Tree != "" {
-		if was, err = a.Repo.Read(ctx, rec.Operated); err != nil {
-			return nil, fmt.Errorf("instance %s: %w", k.id, err)
-		}
-	}
-	if t, _, due := lcm.Classify(was, now); due {
-		if why, _, err := a.View.MayBegin(ctx, k.id, k.head.Dir, t); err == nil && why != "" {
-			return nil, rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s waits: %s; revert the commit, or ask again when it has ended", k.head.Commit, k.id, t, why)
-		}
-		return nil, rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
-	}
-	if was != nil {
-		// A commit that didn't pass admission may be refused. No request builds on it.
-		if err := a.View.Check(ctx, was, now); err != nil {
-			return nil, rest.Problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)
-		}
-	}
-	return now, nil
 }

@@ -20,7 +20,7 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
 	}
-	if old, err = a.Repo.Files(ctx, k.head.Revision); err != nil {
+	if old, err = a.Repo.Files(ctx, k.base); err != nil {
 		return nil, nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}
 	file := path.Join(k.head.Dir, desired.InstanceFile)
@@ -78,6 +78,9 @@ func begins(op lcm.Operation) []desired.Trailer {
 	t := trailers(op.ID, string(op.Type), op.RequestedBy)
 	if op.PinnedVIM != "" {
 		t = append(t, desired.Trailer{Key: desired.TrailerPinned, Value: op.PinnedVIM})
+	}
+	if op.Beside.Commit != "" {
+		t = append(t, desired.BesideTrailer(op.Beside))
 	}
 	if text := desired.OneLine(op.Params); text != "" && text != "null" && text != "{}" && len(text) <= mostParams {
 		t = append(t, desired.Trailer{Key: desired.TrailerParams, Value: text})

@@ -30,6 +30,8 @@ type Draft struct {
 	Old, Files desired.Files
 	// override is the reason for which the operation begins outside of its windows, "" where it doesn't.
 	override string
+	// beside leaves alone what waits at head, nil where nothing does.
+	beside *desired.Beside
 }
 
 // Text is the content of vnf.yaml after the commit, "" where there would be none.
@@ -48,7 +50,7 @@ func (d *Draft) Digest() string {
 
 // Write is the draft as a commit.
 func (d *Draft) Write() desired.Write {
-	return desired.Write{Instance: d.Instance, Dir: d.At.Dir, Subject: d.Subject, Body: d.Body, Trailers: d.Trailers, By: d.By,
+	return desired.Write{Instance: d.Instance, Dir: d.At.Dir, Subject: d.Subject, Body: d.Body, Trailers: d.Trailers, By: d.By, Beside: d.beside,
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != d.At.Tree {
 				return nil, ErrMoved

@@ -21,6 +21,10 @@ type known struct {
 	// already gone and its last operation still runs.
 	head   desired.Head
 	inHead bool
+	// base is what a request builds on: head, or what was operated on last where waits isn't nil.
+	base desired.Revision
+	// waits is what is left alone at head meanwhile.
+	waits *waiting
 }
 
 // find returns the instance, or 404. It finds an instance whose directory was removed
@@ -43,6 +47,7 @@ func (a *api) find(ctx context.Context, id string) (known, error) {
 func (a *api) join(id string, record *lcm.Instance) (known, bool) {
 	k := known{id: id, record: record}
 	k.head, k.inHead = a.Repo.LookupHead(id)
+	k.base = k.head.Revision
 	return k, k.inHead || record.Open != "" || record.OutstandingCommit != ""
 }
 

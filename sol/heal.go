@@ -28,7 +28,7 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.begin(w, r, request{typ: lcm.Heal, params: params(req),
+	return a.begin(w, r, request{typ: lcm.Heal, params: params(req), beside: true,
 		next: func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
 			if err := running(now); err != nil {
 				return nil, err

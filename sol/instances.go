@@ -182,7 +182,7 @@ func (a *api) addWorkloads(ctx context.Context, id string, v *VnfInstance) {
 func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
-	k, now, err := a.ready(ctx, r)
+	k, now, err := a.ready(ctx, r, false)
 	if err != nil {
 		return err
 	}

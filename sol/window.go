@@ -86,6 +86,9 @@ func (s *start) guarded(ctx context.Context, k known, w desired.Write) desired.W
 		if err := s.may(ctx, k.id, k.head.Dir); err != nil {
 			return nil, err
 		}
+		if err := s.api.stands(ctx, k); err != nil {
+			return nil, err
+		}
 		return change(at, old)
 	}
 	return w

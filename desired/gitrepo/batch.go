@@ -117,7 +117,7 @@ type prepared struct {
 // prepare runs one write's Change. An error refuses that write alone, unless it is
 // desired.ErrUnavailable.
 func (b *batch) prepare(w desired.Write) (p prepared, err error) {
-	at, file, err := b.locate(w)
+	at, err := b.locate(w)
 	if err != nil {
 		return p, err
 	}
@@ -129,6 +129,12 @@ func (b *batch) prepare(w desired.Write) (p prepared, err error) {
 	if err != nil {
 		return p, err
 	}
+	return b.content(at, files, old, entries)
+}
+
+// content is what leads an instance's directory from at to these files. old and entries are what they
+// were made of: what didn't change keeps its entry.
+func (b *batch) content(at desired.Revision, files, old desired.Files, entries []fileEntry) (p prepared, err error) {
 	next, s := at, &slot{}
 	if len(files) == 0 {
 		next.Tree = ""
@@ -139,12 +145,13 @@ func (b *batch) prepare(w desired.Write) (p prepared, err error) {
 		next.Tree = b.addDir(files, old, entries)
 	}
 	if next.Tree != "" && next.Tree != at.Tree {
+		file := path.Join(at.Dir, desired.InstanceFile)
 		in, err := b.r.parse(at.Dir, next.Tree, files[desired.InstanceFile])
 		if err != nil {
-			return p, fmt.Errorf("write instance %s: %w", w.Instance, err)
+			return p, fmt.Errorf("write instance %s: %w", at.Instance, err)
 		}
-		if in.ID != w.Instance {
-			return p, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
+		if in.ID != at.Instance {
+			return p, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", at.Instance, file, in.ID)
 		}
 		s.holds(in)
 		s.exposed = secretsIn(file, files[desired.InstanceFile], in)
@@ -163,6 +170,9 @@ func (b *batch) readDir(tree string) (desired.Files, []fileEntry, error) {
 // apply runs one write and adds its commit. An error refuses that write alone,
 // unless it is desired.ErrUnavailable.
 func (b *batch) apply(w desired.Write) (desired.Revision, error) {
+	if w.Beside != nil {
+		return b.applyBeside(w)
+	}
 	p, err := b.prepare(w)
 	if err != nil {
 		return desired.Revision{}, err
@@ -201,44 +211,43 @@ func (b *batch) record(id string, s *slot) {
 }
 
 // locate finds the directory that a write is about, as it stands now.
-func (b *batch) locate(w desired.Write) (at desired.Revision, file string, err error) {
+func (b *batch) locate(w desired.Write) (at desired.Revision, err error) {
 	s, known := b.lookup(w.Instance)
 	if p := b.heldBack(w.Instance); p != nil {
-		return at, "", &desired.HeldError{Instance: w.Instance, Problem: p}
+		return at, &desired.HeldError{Instance: w.Instance, Problem: p}
 	}
 	dir := w.Dir
 	if known {
 		dir = s.rev.Dir
 	}
-	file = path.Join(dir, desired.InstanceFile)
 	if dir == "" {
-		return at, "", fmt.Errorf("%w: instance %s", desired.ErrNotFound, w.Instance)
+		return at, fmt.Errorf("%w: instance %s", desired.ErrNotFound, w.Instance)
 	}
 	if err := checkDir(dir); err != nil {
-		return at, "", fmt.Errorf("write instance %s: %w", w.Instance, err)
+		return at, fmt.Errorf("write instance %s: %w", w.Instance, err)
 	}
 	if !known {
 		if err := b.checkFree(w.Instance, dir); err != nil {
-			return at, "", err
+			return at, err
 		}
 	}
 	at = desired.Revision{Instance: w.Instance, Dir: dir, Commit: b.parent}
 	e, found, err := b.EntryAt(dir)
 	if err != nil {
-		return at, "", err
+		return at, err
 	}
 	if found && !e.IsDir() {
-		return at, "", fmt.Errorf("write instance %s: %s is a file", w.Instance, dir)
+		return at, fmt.Errorf("write instance %s: %s is a file", w.Instance, dir)
 	}
 	at.Tree = e.Hash
 	if known {
 		if at.Tree == s.rev.Tree {
 			at.Commit = s.rev.Commit
 		}
-		return at, file, nil
+		return at, nil
 	}
 	b.Forget(dir)
-	return at, file, b.checkHolds(w.Instance, dir, at.Tree)
+	return at, b.checkHolds(w.Instance, dir, at.Tree)
 }
 
 // checkFree refuses a new instance in a directory that is, or is in, another's.

@@ -38,6 +38,23 @@ type pacer struct {
 
 	next chan struct{} // holds one element while nobody has a permit
 	last time.Time     // when the last push of this process ended; of who has the element
+
+	mu   sync.Mutex
+	told time.Time // until when the remote has asked to be left alone
+}
+
+// rest has nothing pushed for a time, as the remote has asked for.
+func (p *pacer) rest(after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.told = time.Now().Add(after)
+}
+
+// left is how long the remote is to be left alone still.
+func (p *pacer) left() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Until(p.told)
 }
 
 func newPacer(opt Options, file string) *pacer {
@@ -64,6 +81,9 @@ func (p permit) end(pushed bool) {
 // wait returns when a push may begin, or ctx ends. Nobody else gets a permit before this one ends.
 func (p *pacer) wait(ctx context.Context) (permit, error) {
 	if p.interval == 0 {
+		if left := p.left(); left > 0 {
+			return permit{}, wait(ctx, left)
+		}
 		return permit{}, nil
 	}
 	select {
@@ -73,7 +93,7 @@ func (p *pacer) wait(ctx context.Context) (permit, error) {
 	}
 	ended := func(bool) {}
 	err := ctx.Err()
-	if left := p.interval - time.Since(p.last); err == nil && left > 0 {
+	if left := max(p.interval-time.Since(p.last), p.left()); err == nil && left > 0 {
 		err = wait(ctx, left)
 	}
 	if err == nil && p.turn != nil {
@@ -106,6 +126,9 @@ func (p *pacer) wait(ctx context.Context) (permit, error) {
 
 // idle returns a permit for what nobody waits for, false where others need it more.
 func (p *pacer) idle(ctx context.Context) (permit, bool) {
+	if p.left() > 0 {
+		return permit{}, false
+	}
 	if p.interval == 0 {
 		return permit{}, true
 	}

@@ -71,6 +71,10 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 		r.restApart(perr)
 		return fmt.Errorf("%w: the commits are pushed again, alone", git.ErrRefMoved)
 	case now == from:
+		if e, limited := errors.AsType[*limitedError](perr); limited && e.after <= MaxPushInterval {
+			r.log.Warn("the remote limits pushes, the commits are pushed when it takes more", "after", e.after)
+			return fmt.Errorf("%w: the remote takes no more pushes for %s", git.ErrRefMoved, e.after)
+		}
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
 	if now != "" && sent {
@@ -103,6 +107,12 @@ func (r *Repo) send(ctx context.Context, to, from string, with rest) (pushOutcom
 	_ = os.Remove(trace)
 	runner := r.git
 	runner.Env = append(runner.Env[:len(runner.Env):len(runner.Env)], "GIT_TRACE2_EVENT="+trace)
+	answers := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"answers")
+	if byHTTP(r.opt.Remote) {
+		defer os.Remove(answers)
+		_ = os.Remove(answers)
+		runner.Env = append(runner.Env, traced(answers)...)
+	}
 	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	began := time.Now()
@@ -110,6 +120,10 @@ func (r *Repo) send(ctx context.Context, to, from string, with rest) (pushOutcom
 	outcome := pushTaken
 	if err != nil {
 		outcome = failedPush(out, r.ref(), trace)
+		if after := told(answers); after > 0 && outcome != pushTaken {
+			r.pace.rest(after)
+			err = &limitedError{after, err}
+		}
 	}
 	if outcome == pushTaken {
 		r.restPushed(with, out, err)

@@ -148,6 +148,7 @@ func (l *Log) rebuildInstance(ctx context.Context, b *batch, inst, stored *lcm.I
 			next.Withdraw = append(next.Withdraw, id)
 		}
 	}
+	next.Care = ""
 	next.Prepared, next.VIMs, next.Units, next.Resources = stored.Prepared, stored.VIMs, stored.Units, stored.Resources
 	if stored.Open != "" && stored.Open != next.Open {
 		open, held, err := l.operations.hold(ctx, stored.Open)

@@ -56,8 +56,11 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 				inst.Resources = op.ResourcesAfter
 			}
 		}
-		if ended {
+		switch {
+		case ended:
 			closeOn(op, inst, state)
+		case op.State.Ended() && inst.Care == op.ID:
+			inst.Care = ""
 		}
 		b.transition(op, state)
 		l.putOperation(&b, op, opWas, state)
