@@ -172,7 +172,7 @@ func TestAHealBesideACommitIsFoundAgainWhereTheProcessEndedAfterItsCommit(t *tes
 		rev, _ := s.Lookup(instance)
 		return rev, nil
 	}
-	if ids, err := sol.Recover(t.Context(), repo, at, e.oplog, e.config.Log); err != nil || len(ids) != 1 {
+	if ids, err := sol.Recover(t.Context(), repo, nil, at, e.oplog, e.config.Log); err != nil || len(ids) != 1 {
 		t.Fatalf("%v, %v", ids, err)
 	}
 	begun, err := e.oplog.Operation(t.Context(), "op-1")
