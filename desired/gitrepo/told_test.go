@@ -71,3 +71,29 @@ func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
 		_ = draft.Close()
 	}
 }
+
+func TestABranchOfTheRemoteIsRemovedOnceAndTheOneThatRunsNever(t *testing.T) {
+	remote := bareRemote(t)
+	r := openRepo(t, Options{Remote: remote, Now: tick()})
+	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
+	if _, err := r.Propose(t.Context(), "jibe/op/1", proposal(0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	work := t.TempDir() // somebody reviews it, and adds to it
+	runGit(t, work, "clone", "--quiet", "--branch", "jibe/op/1", remote, ".")
+	runGit(t, work, "commit", "--quiet", "--allow-empty", "-m", "Review")
+	runGit(t, work, "push", "--quiet", "origin", "HEAD")
+	for range 2 {
+		if err := r.RemoveBranch(t.Context(), "jibe/op/1"); err != nil {
+			t.Fatal(err)
+		}
+		if got := runGit(t, remote, "for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main" {
+			t.Errorf("branches of the remote: %s", got)
+		}
+	}
+	for _, name := range []string{"main", "a b"} {
+		if err := r.RemoveBranch(t.Context(), name); err == nil {
+			t.Errorf("%q was removed", name)
+		}
+	}
+}

@@ -83,8 +83,8 @@ func (w *told) proposed(operation string) (open *gitea.PullRequest) {
 	return open
 }
 
-// merge merges a pull request.
-func (w *told) merge(p *gitea.PullRequest, style gitea.MergeStyle) {
+// mergeAs merges a pull request in one of the ways of forges.
+func (w *told) mergeAs(p *gitea.PullRequest, style gitea.MergeStyle) {
 	w.Helper()
 	kit.Eventually(w.T, func() error { // Gitea finds out by itself whether it can be merged
 		ok, _, err := w.admin.MergePullRequest(w.owner, w.name, p.Index, gitea.MergePullRequestOption{Style: style, Title: "Scale"})
@@ -118,12 +118,12 @@ func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing
 	w := newProposed(t, "")
 	for _, style := range []gitea.MergeStyle{gitea.MergeStyleMerge, gitea.MergeStyleSquash, gitea.MergeStyleRebase} {
 		op := w.scaleOut()
-		w.merge(w.proposed(op), style)
+		w.mergeAs(w.proposed(op), style)
 		w.Await(t, op, "COMPLETED")
 		w.tidied()
 		op = w.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+reportID+"/scale", map[string]any{"type": "SCALE_IN", "aspectId": "vdu1_aspect"}, nil).ID()
 		w.restart()
-		w.merge(w.proposed(op), style)
+		w.mergeAs(w.proposed(op), style)
 		w.Await(t, op, "COMPLETED")
 		w.tidied()
 	}
@@ -143,7 +143,7 @@ func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing
 	op = w.scaleOut()
 	p = w.proposed(op)
 	w.write(p.Head.Ref, "instances/a/vnf.yaml", vnf("levels: {vdu1_aspect: 2}\n"))
-	w.merge(p, gitea.MergeStyleSquash)
+	w.mergeAs(p, gitea.MergeStyleSquash)
 	if ended := w.Await(t, op, "ROLLED_BACK"); !strings.Contains(ended.Error.Detail, "in another way than pull request") {
 		t.Errorf("it ended, as %q", ended.Error.Detail)
 	}
