@@ -24,6 +24,7 @@ import (
 // are shorter than the documented hour, so that the bound is closer.
 const (
 	fastInterval = 10 * time.Second / 10
+	fastPoll     = 30 * time.Second / 10
 	fastRate     = 100 * app.DefaultForgeRate
 )
 
@@ -69,7 +70,7 @@ func newOnForge(t *testing.T, kind forges.Kind, limits forges.Limits, sites int,
 	if err := os.WriteFile(token, []byte(forges.Token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := app.Options{Data: t.TempDir(), Remote: x.forge.Remote, Cloud: sim.NewCloud(), Poll: time.Second, PushInterval: fastInterval,
+	o := app.Options{Data: t.TempDir(), Remote: x.forge.Remote, Cloud: sim.NewCloud(), Poll: fastPoll, PushInterval: fastInterval,
 		Forge: app.ForgeOptions{Kind: string(kind), URL: x.forge.URL, Repository: x.forge.Repository(), Token: "file:" + token, Rate: fastRate}}
 	if change != nil {
 		change(&o)
