@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -66,31 +65,5 @@ func TestManyInstancesAreProposedByOneCommitOnABranchThatIsMadeAnewAtHead(t *tes
 			}
 			fsck(t, r)
 		})
-	}
-}
-
-func TestABranchOfTheRemoteIsRemovedOnceAndTheOneThatRunsNever(t *testing.T) {
-	forge := bareRemote(t)
-	r := openRepo(t, Options{Now: tick(), Remote: forge})
-	rev := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	if _, err := r.ProposeMany(t.Context(), "x", desired.WriteMany{Subject: "Roll on", Instances: []desired.InstanceChange{toLevel(testID(1), rev.Tree, 2)}}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := r.RemoveBranch(t.Context(), "x"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := runGit(t, forge, "for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main" {
-		t.Errorf("branches: %s", got)
-	}
-	if err := r.RemoveBranch(t.Context(), "main"); err == nil {
-		t.Error("the branch that runs was removed")
-	}
-	if err := os.Rename(forge, forge+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.RemoveBranch(t.Context(), "x"); err == nil {
-		t.Error("a branch was removed from a remote that is away")
 	}
 }

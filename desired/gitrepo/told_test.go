@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -95,5 +96,11 @@ func TestABranchOfTheRemoteIsRemovedOnceAndTheOneThatRunsNever(t *testing.T) {
 		if err := r.RemoveBranch(t.Context(), name); err == nil {
 			t.Errorf("%q was removed", name)
 		}
+	}
+	if err := os.Rename(remote, remote+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RemoveBranch(t.Context(), "jibe/op/1"); err == nil {
+		t.Error("a branch was removed from a remote that is away")
 	}
 }

@@ -81,6 +81,10 @@ func (f *flux) start(ctx context.Context, b *bench, bin string) error {
 	if err != nil {
 		return err
 	}
+	artifacts := filepath.Join(dir, "artifacts")
+	if err := os.Mkdir(artifacts, 0o700); err != nil {
+		return err
+	}
 	if err := f.define(ctx, filepath.Join(bin, "crds")); err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ func (f *flux) start(ctx context.Context, b *bench, bin string) error {
 	f.stop = stop
 	common := []string{"--enable-leader-election=false", "--events-addr=", "--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--log-level=info"}
 	for name, args := range map[string][]string{
-		"source-controller":    {"--storage-path=" + filepath.Join(dir, "artifacts"), "--storage-addr=" + at, "--storage-adv-addr=" + at},
+		"source-controller":    {"--storage-path=" + artifacts, "--storage-addr=" + at, "--storage-adv-addr=" + at},
 		"kustomize-controller": {"--feature-gates=CancelHealthCheckOnNewRevision=true", "--requeue-dependency=5s"},
 	} {
 		if err := f.run(running, dir, filepath.Join(bin, name), b.cluster.kubeconfig, append(args, common...)); err != nil {
@@ -250,7 +254,7 @@ func (f *flux) shownAfter(ctx context.Context, c *cluster, replicas int) (time.D
 	}
 	at, err := w.until(ctx, func(v *view) bool { return v.shows(replicas) })
 	if err != nil {
-		return 0, fmt.Errorf("Flux: %w%s", err, f.said())
+		return 0, fmt.Errorf("by Flux: %w%s", err, f.said())
 	}
 	return at.Sub(start), nil
 }
@@ -276,7 +280,7 @@ func (f *flux) await(ctx context.Context, c *cluster, replicas int, holds func(*
 		}
 		applied, _, _ := unstructured.NestedString(o.Object, "status", "lastAppliedRevision")
 		if !strings.HasSuffix(applied, strings.TrimSpace(head)) {
-			return fmt.Errorf("Flux has applied %q, and head is %s", applied, head)
+			return fmt.Errorf("applied by Flux is %q, and head is %s", applied, head)
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -52,7 +53,7 @@ func (w *told) gone(branches ...string) {
 	kit.Eventually(w.T, func() error {
 		for _, b := range branches {
 			if _, answer, err := w.admin.GetRepoBranch(w.owner, w.name, b); err == nil || answer == nil || answer.StatusCode != http.StatusNotFound {
-				return fmt.Errorf("branch %s is there still (%v)", b, err)
+				return errors.Join(fmt.Errorf("branch %s is there still", b), err)
 			}
 		}
 		return nil
