@@ -109,7 +109,23 @@ func (t *Target) ofSettings(s *desired.Settings) (list []Check) {
 	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
 		list = append(list, Check{Name: "VIM " + name, Timeout: 30 * time.Second, Run: func(ctx context.Context) Finding { return t.vim(ctx, s.VIMs[name], accountAt(s, name)) }})
 	}
+	if projects := proposing(s); len(projects) > 0 && t.Token == nil {
+		list = append(list, Check{Name: "proposals", Run: func(context.Context) Finding {
+			return found(Failed, "Give --forge-token, or write "+desired.WriteDirect+" in these files. Until then such requests are refused with 409.",
+				"%s: requests are to be proposed as pull requests, and no forge is told", strings.Join(projects, ", "))
+		}})
+	}
 	return list
+}
+
+// proposing are the files of the projects whose requests, or some of them, are proposed as pull requests.
+func proposing(s *desired.Settings) (files []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Projects)) {
+		if !s.Projects[name].Write.IsZero() {
+			files = append(files, desired.ProjectFile(name))
+		}
+	}
+	return files
 }
 
 // accountAt is the first account, by the projects' names, as which a project writes to the VIM, "" for none.
