@@ -147,14 +147,15 @@ func TestAPushThatGitTookBeforeACrashIsNotedAfterwards(t *testing.T) {
 	if p, err := again.notedPush(t.Context(), lost.New); p != nil || err != nil {
 		t.Errorf("a push that git didn't take is noted: %+v %v", p, err)
 	}
-	pushAs(t, again, dir, "bob", func() {})
+	next := pushAs(t, again, dir, "bob", func() {})
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	third := openRepo(t, Options{Dir: r.opt.Dir, Key: testKey})
-	if p, err := third.notedPush(t.Context(), third.Head()); err != nil || p == nil || p.Pusher != "bob" {
+	if p, err := third.pushedBy(t.Context(), third.Head()); err != nil || p == nil || p.Pusher != "bob" {
 		t.Errorf("the next push is lost: %+v %v", p, err)
 	}
+	noted(t, third, next) // by whichever of the two
 }
 
 func TestTheWordsOfANoteOrACommitAreBelievedOnlyWithTheInstallationsKey(t *testing.T) {
