@@ -205,8 +205,10 @@ func (x *onForge) once(operations []string) {
 }
 
 func TestAForgeThatEnforcesItsLimitsRefusesNothingHoweverMuchIsAskedOfJibe(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, kind := range []forges.Kind{forges.GitHub, forges.GitLab} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			const sites = 12
 			pulls := map[forges.Kind]int{forges.GitHub: 110, forges.GitLab: 30}[kind]
 			x := newOnForge(t, kind, documented(kind), sites, nil)
@@ -257,8 +259,10 @@ func TestAForgeThatEnforcesItsLimitsRefusesNothingHoweverMuchIsAskedOfJibe(t *te
 }
 
 func TestAForgeThatRefusesIsLeftAloneAsItAsksAndNothingIsLostOrRepeated(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, kind := range []forges.Kind{forges.GitHub, forges.GitLab} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			const pulls = 12
 			x := newOnForge(t, kind, forges.Limits{}, 3, func(o *app.Options) { o.PushInterval = 0 })
 			// Far below what the settings are for.

@@ -31,9 +31,10 @@ type proposing struct {
 	stop    func()
 }
 
-// newProposing starts one; write is that of the project. files are more of the desired repository.
+// newProposing starts one, beside other tests that do so; write is that of the project. files are more of the desired repository.
 func newProposing(t *testing.T, write string, files map[string]string) *proposing {
 	t.Helper()
+	t.Parallel() // such a test mostly waits
 	packages := filepath.Join(t.TempDir(), "packages.git")
 	process.InitBare(t, packages)
 	c := process.NewClone(t, packages)
