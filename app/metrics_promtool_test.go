@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -58,6 +59,12 @@ func worked(t *testing.T) *process.Server {
 	if a, err := s.Do(t.Context(), http.MethodPost, "/vnflcm/v2/vnf_instances/"+id+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "none"}); err != nil || a.Status < 400 {
 		t.Fatalf("scale by an aspect that isn't there: %v: %+v", err, a)
 	}
+	kit.Eventually(t, func() error { // it is told at leisure
+		if text := scrape(t, s, "text/plain"); !strings.Contains(text, `jibe_notification_delivery_duration_seconds_count{outcome="ok"}`) {
+			return errors.New("no subscriber was told")
+		}
+		return nil
+	})
 	return s
 }
 
