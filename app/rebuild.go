@@ -215,7 +215,7 @@ func (r *rebuilder) work(ctx context.Context) error {
 	if err := r.agree(ctx); err != nil {
 		return err
 	}
-	evidence, err := r.repo.Evidence(ctx)
+	evidence, err := r.repo.Evidence(ctx, lcm.ProposalBranches)
 	if err != nil {
 		return err
 	}

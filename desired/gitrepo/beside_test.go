@@ -68,7 +68,7 @@ func TestAWriteBesideWhatWaitsIsTwoCommitsThatComeTogether(t *testing.T) {
 	if asked, err := r.Requested(t.Context(), head); err != nil || asked != nil {
 		t.Errorf("what waits is a request's: %v, %v", asked, err)
 	}
-	e, err := r.Evidence(t.Context())
+	e, err := r.Evidence(t.Context(), "jibe/op/")
 	if err != nil {
 		t.Fatal(err)
 	}

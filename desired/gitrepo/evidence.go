@@ -83,7 +83,10 @@ type Evidence struct {
 // too, and an error where it is away. What anybody else has written isn't in it, whatever words
 // they used. It is for the rare moment when records are lost: it reads all commits of operations and
 // all notes.
-func (r *Repo) Evidence(ctx context.Context) (*Evidence, error) {
+//
+// proposals begins the names of the branches of the remote on which requests are proposed; each ends with its
+// operation's id.
+func (r *Repo) Evidence(ctx context.Context, proposals string) (*Evidence, error) {
 	if err := r.freshen(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 	}
@@ -91,7 +94,7 @@ func (r *Repo) Evidence(ctx context.Context) (*Evidence, error) {
 	if err := r.ownCommits(ctx, e); err != nil {
 		return nil, fmt.Errorf("commits of operations: %w", err)
 	}
-	if err := r.proposedCommits(ctx, e); err != nil {
+	if err := r.proposedCommits(ctx, e, proposals); err != nil {
 		return nil, fmt.Errorf("branches of operations: %w", err)
 	}
 	if err := r.ownNotes(ctx, e); err != nil {
@@ -147,23 +150,19 @@ func (r *Repo) freshen(ctx context.Context) error {
 	return r.joinNotes(ctx)
 }
 
-const (
-	// proposedBranches is where the remote has the branches on which requests are proposed ([lcm.ProposalBranch]).
-	proposedBranches = "refs/heads/jibe/op/"
-	// fetchedProposals is where they are fetched to.
-	fetchedProposals = "refs/jibe/remote/op/"
-)
+// fetchedProposals is where the branches are fetched to on which requests are proposed.
+const fetchedProposals = "refs/jibe/remote/op/"
 
 // proposedCommits reads what is proposed on the remote. A branch that somebody has put a commit on still tells of its
 // operation, by Jibe's own commit beneath.
-func (r *Repo) proposedCommits(ctx context.Context, e *Evidence) error {
+func (r *Repo) proposedCommits(ctx context.Context, e *Evidence, branches string) error {
 	if r.opt.Remote == "" || len(r.opt.Key) == 0 {
 		return nil
 	}
 	fetching, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	if _, err := r.git.Run(fetching, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--", r.opt.Remote, "+"+proposedBranches+"*:"+fetchedProposals+"*"); err != nil {
+		"--", r.opt.Remote, "+refs/heads/"+branches+"*:"+fetchedProposals+"*"); err != nil {
 		return fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
 	}
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", fetchedProposals)
@@ -173,26 +172,38 @@ func (r *Repo) proposedCommits(ctx context.Context, e *Evidence) error {
 	for line := range strings.Lines(out) {
 		at, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
 		id := strings.TrimPrefix(ref, fetchedProposals)
-		for range maxRequestSearch {
-			data, err := r.objects.Get(ctx, git.KindCommit, at)
-			if err != nil {
-				return err
-			}
-			if c, ok := r.ownCommit(at, data); ok {
-				if c.Trailers[desired.TrailerOperation] == id {
-					c.Proposed = true
-					e.Commits = append(e.Commits, c)
-				}
-				break
-			}
-			parsed, err := git.ParseCommit(data)
-			if err != nil || len(parsed.Parents) == 0 {
-				break
-			}
-			at = parsed.Parents[0]
+		c, ok, err := r.ownBeneath(ctx, at)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil: // whoever may push a branch must not keep everything else from coming back
+			r.log.WarnContext(ctx, "a branch on which a request was proposed can't be read: its operation doesn't come back, and a merge of the branch begins one of its own",
+				"branch", branches+id, "commit", at, "error", err)
+		case ok && c.Trailers[desired.TrailerOperation] == id:
+			c.Proposed = true
+			e.Commits = append(e.Commits, c)
 		}
 	}
 	return nil
+}
+
+// ownBeneath is the newest commit of Jibe's own at the tip of a branch, or a few commits beneath.
+func (r *Repo) ownBeneath(ctx context.Context, at string) (c OwnCommit, ok bool, err error) {
+	for range maxRequestSearch {
+		data, err := r.objects.Get(ctx, git.KindCommit, at)
+		if err != nil {
+			return c, false, err
+		}
+		if c, ok = r.ownCommit(at, data); ok {
+			return c, true, nil
+		}
+		parsed, err := git.ParseCommit(data)
+		if err != nil || len(parsed.Parents) == 0 {
+			return c, false, err
+		}
+		at = parsed.Parents[0]
+	}
+	return c, false, nil
 }
 
 // evidencePage is how many objects are read at once.

@@ -37,7 +37,7 @@ func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
 	r.Note(w.Commit, "2026 made FAILED of {\"id\":\"made\"}")
 	r.Note(w.Commit, "2026 made FAILED of {\"id\":\"made\"} seal "+r.seal("push", w.Commit, "2026 made FAILED of {\"id\":\"made\"}"))
 
-	e, err := r.Evidence(t.Context())
+	e, err := r.Evidence(t.Context(), "jibe/op/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
 	other := openRepo(t, Options{Key: []byte("another key")})
 	other.Reader = r.Reader
 	other.opt.Dir = r.opt.Dir
-	if e, err := other.Evidence(t.Context()); err != nil || len(e.Commits)+len(e.Notes) > 0 {
+	if e, err := other.Evidence(t.Context(), "jibe/op/"); err != nil || len(e.Commits)+len(e.Notes) > 0 {
 		t.Errorf("with another key there is %+v (%v)", e, err)
 	}
 }

@@ -109,7 +109,7 @@ func (f *flux) start(ctx context.Context, b *bench, bin string) error {
 	if err := f.want(ctx); err != nil {
 		return err
 	}
-	return f.await(ctx, b.cluster, 1, func(v *view) bool { return v.settled(1) })
+	return f.await(ctx, b.cluster, 1)
 }
 
 // define has the API server know Flux's resources.
@@ -259,14 +259,14 @@ func (f *flux) shownAfter(ctx context.Context, c *cluster, replicas int) (time.D
 	return at.Sub(start), nil
 }
 
-// await waits until the namespace is as it should be, and Flux has seen that it is healthy.
-func (f *flux) await(ctx context.Context, c *cluster, replicas int, holds func(*view) bool) error {
+// await waits until the namespace has so many replicas, and Flux has seen that it is healthy.
+func (f *flux) await(ctx context.Context, c *cluster, replicas int) error {
 	w, err := c.watch(ctx, f.ns)
 	if err != nil {
 		return err
 	}
 	defer w.stop()
-	if _, err := w.until(ctx, holds); err != nil {
+	if _, err := w.until(ctx, func(v *view) bool { return v.settled(replicas) }); err != nil {
 		return fmt.Errorf("%d replicas by Flux: %w", replicas, err)
 	}
 	return kit.Poll(ctx, fluxStart, func() error {

@@ -46,7 +46,7 @@ func (b *bench) newer(ctx context.Context) (err error) {
 		if fluxTook, err = f.shownAfter(ctx, b.cluster, n); err != nil {
 			return err
 		}
-		if err := f.await(ctx, b.cluster, n, func(v *view) bool { return v.settled(n) }); err != nil {
+		if err := f.await(ctx, b.cluster, n); err != nil {
 			return err
 		}
 		rest, fluxRest = append(rest, took), append(fluxRest, fluxTook)
