@@ -311,6 +311,8 @@ func (k *Keeper) turn(ctx context.Context) error {
 		k.learn(want.Branch, func(s *State) { s.Err = err })
 		if away(err) {
 			stop = err
+		} else {
+			k.refused(ctx, "the forge refuses a pull request that is wanted", want.Branch, err)
 		}
 	}
 	for _, branch := range slices.Sorted(maps.Keys(w.leaving)) {
@@ -323,6 +325,9 @@ func (k *Keeper) turn(ctx context.Context) error {
 		if err == nil && k.Remove != nil {
 			err = k.Remove(ctx, branch)
 		}
+		if err != nil && stop == nil {
+			k.refused(ctx, "a pull request that isn't wanted any more can't be closed, or its branch not removed", branch, err)
+		}
 		k.left(branch, err, stop == nil)
 	}
 	if stop == nil { // deliveries come in numbers
@@ -334,6 +339,13 @@ func (k *Keeper) turn(ctx context.Context) error {
 		}
 	}
 	return stop
+}
+
+// refused tells whoever can do something about it, as it may stay so until they do.
+func (k *Keeper) refused(ctx context.Context, what, branch string, err error) {
+	if ctx.Err() == nil && k.lines.Allow() {
+		k.Log.WarnContext(ctx, what+": see what the token's user may do there, and whether the branch is protected; it is tried again", "branch", branch, "error", err)
+	}
 }
 
 // away says whether an error is of the forge as a whole.

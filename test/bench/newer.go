@@ -27,7 +27,9 @@ func (b *bench) newer(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.close(context.WithoutCancel(ctx))) }()
+	if f != nil {
+		defer func() { err = errors.Join(err, f.close(context.WithoutCancel(ctx))) }()
+	}
 	t, err := b.onCluster(ctx, "newer")
 	if err != nil {
 		return err
@@ -42,6 +44,10 @@ func (b *bench) newer(ctx context.Context) (err error) {
 		if err := t.settle(ctx, ""); err != nil {
 			return err
 		}
+		rest = append(rest, took)
+		if f == nil {
+			continue
+		}
 		n := 2 - i%2
 		if fluxTook, err = f.shownAfter(ctx, b.cluster, n); err != nil {
 			return err
@@ -49,7 +55,7 @@ func (b *bench) newer(ctx context.Context) (err error) {
 		if err := f.await(ctx, b.cluster, n); err != nil {
 			return err
 		}
-		rest, fluxRest = append(rest, took), append(fluxRest, fluxTook)
+		fluxRest = append(fluxRest, fluxTook)
 	}
 	if t.level != 0 {
 		if _, err := b.shownAfter(ctx, t, 0); err != nil {
@@ -66,23 +72,33 @@ func (b *bench) newer(ctx context.Context) (err error) {
 	if _, err := b.shownAfter(ctx, t, 1); err != nil { // both wait from now on
 		return err
 	}
-	if _, err := f.shownAfter(ctx, b.cluster, waitingFor); err != nil {
-		return err
+	if f != nil {
+		if _, err := f.shownAfter(ctx, b.cluster, waitingFor); err != nil {
+			return err
+		}
 	}
 	for i := range b.samples {
 		if took, err = b.shownAfter(ctx, t, 3-t.level); err != nil {
 			return err
 		}
+		waiting = append(waiting, took)
+		if f == nil {
+			continue
+		}
 		if fluxTook, err = f.shownAfter(ctx, b.cluster, waitingFor+1-i%2); err != nil {
 			return err
 		}
-		waiting, fluxWaiting = append(waiting, took), append(fluxWaiting, fluxTook)
+		fluxWaiting = append(fluxWaiting, fluxTook)
 	}
 	b.latency("git push -> the change is at the API server, at rest", rest, 0, "")
-	b.latency("  by Flux, which is told of the push at once", fluxRest, 0, ratio(float64(rest.median()), float64(fluxRest.median()))+" of it is Jibe's")
+	if f != nil {
+		b.latency("  by Flux, which is told of the push at once", fluxRest, 0, ratio(float64(rest.median()), float64(fluxRest.median()))+" of it is Jibe's")
+	}
 	b.latency("the same while an operation waits for pods without a node", waiting, newerLimit,
 		ratio(float64(waiting.median()), float64(rest.median()))+" of that at rest; the operation that waits is FAILED, superseded")
-	b.latency("  by Flux, which leaves off its health check", fluxWaiting, 0, ratio(float64(waiting.median()), float64(fluxWaiting.median()))+" of it is Jibe's")
+	if f != nil {
+		b.latency("  by Flux, which leaves off its health check", fluxWaiting, 0, ratio(float64(waiting.median()), float64(fluxWaiting.median()))+" of it is Jibe's")
+	}
 	return nil // pods that have no node never end the last operation
 }
 
