@@ -160,6 +160,23 @@ func (l *Log) Abandon(ctx context.Context, opID string) error {
 // becomes FAILED, superseded, in the same Put. It returns [ErrBusy] while another
 // runs or is prepared.
 func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error) {
+	return l.give(ctx, op, func(b *batch, op *lcm.Operation, inst *lcm.Instance, known bool) error {
+		if inst.Prepared != "" {
+			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
+		}
+		if inst.Proposed != "" && !op.Automatic {
+			return ErrBusy{inst.ID, inst.Proposed, lcm.Starting}
+		}
+		if !known {
+			l.announce(b, inst, op.VNF, op.After.Dir)
+		}
+		return l.begin(ctx, b, op, inst)
+	})
+}
+
+// give puts an operation that has no record yet, as begin leaves it and its instance; begin may run again. If the
+// operation exists, it is returned unchanged. known says that the instance has a record.
+func (l *Log) give(ctx context.Context, op lcm.Operation, begin func(b *batch, op *lcm.Operation, inst *lcm.Instance, known bool) error) (*lcm.Operation, error) {
 	if err := checkBirth(op); err != nil {
 		return nil, err
 	}
@@ -178,18 +195,9 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		if err != nil {
 			return err
 		}
-		if inst.Prepared != "" {
-			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
-		}
-		if inst.Proposed != "" && !op.Automatic {
-			return ErrBusy{inst.ID, inst.Proposed, lcm.Starting}
-		}
 		op := op
 		op.State = lcm.Prepared
-		if was == nil {
-			l.announce(&b, inst, op.VNF, op.After.Dir)
-		}
-		if err := l.begin(ctx, &b, &op, inst); err != nil {
+		if err := begin(&b, &op, inst, was != nil); err != nil {
 			return err
 		}
 		l.putOperation(&b, &op, nil, lcm.Prepared)

@@ -2,11 +2,9 @@ package oplog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/store"
 )
 
 // Tend begins a repair beside an operation that waits and has begun nothing. The instance stays the
@@ -14,47 +12,22 @@ import (
 // of the instance's record but [lcm.Instance.Care]. It returns [ErrBusy] where another operation has the
 // instance by now, or another repair is under way. If the operation exists, it is returned unchanged.
 func (l *Log) Tend(ctx context.Context, op lcm.Operation, waiting string) (*lcm.Operation, error) {
-	if err := checkBirth(op); err != nil {
-		return nil, err
-	}
 	if !op.Automatic || op.Before.Tree != op.After.Tree {
 		return nil, fmt.Errorf("begin operation %s on instance %s: beside one that waits only what runs is repaired", op.ID, op.Instance)
 	}
-	var done *lcm.Operation
-	err := l.again(ctx, op.Instance, func(ctx context.Context) error {
-		var b batch
-		old, err := l.Operation(ctx, op.ID)
-		if err == nil {
-			done = old
-			return nil
-		}
-		if !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		inst, was, err := l.instance(ctx, op.Instance)
-		if err != nil {
-			return err
-		}
+	return l.give(ctx, op, func(b *batch, op *lcm.Operation, inst *lcm.Instance, _ bool) error {
 		if inst.Open != waiting || inst.Care != "" || inst.Prepared != "" {
 			return ErrBusy{inst.ID, inst.Open, lcm.Starting}
 		}
-		op := op
-		op.State, op.VNF = lcm.Prepared, vnf(op.VNF, inst.VNF)
+		op.VNF = vnf(op.VNF, inst.VNF)
 		if err := op.Advance(lcm.Committed, l.now(), nil); err != nil {
 			return err
 		}
 		inst.Care = op.ID
 		inst.Seq++
-		b.transition(&op, lcm.Prepared)
-		l.putOperation(&b, &op, nil, lcm.Prepared)
-		l.putInstance(&b, inst, was)
-		done = &op
-		return l.commit(ctx, &b)
+		b.transition(op, lcm.Prepared)
+		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return done, nil
 }
 
 // EndCare ends the repair that [Log.Tend] has begun on an instance, where one is under way, as an operation goes on
