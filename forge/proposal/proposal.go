@@ -312,7 +312,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 		if away(err) {
 			stop = err
 		} else {
-			k.refused(ctx, "the forge refuses a pull request that is wanted", want.Branch, err)
+			k.refused(ctx, "to open or find it, as it is wanted", want.Branch, err)
 		}
 	}
 	for _, branch := range slices.Sorted(maps.Keys(w.leaving)) {
@@ -326,7 +326,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 			err = k.Remove(ctx, branch)
 		}
 		if err != nil && stop == nil {
-			k.refused(ctx, "a pull request that isn't wanted any more can't be closed, or its branch not removed", branch, err)
+			k.refused(ctx, "to close it, or to remove its branch, as it isn't wanted any more", branch, err)
 		}
 		k.left(branch, err, stop == nil)
 	}
@@ -344,7 +344,7 @@ func (k *Keeper) turn(ctx context.Context) error {
 // refused tells whoever can do something about it, as it may stay so until they do.
 func (k *Keeper) refused(ctx context.Context, what, branch string, err error) {
 	if ctx.Err() == nil && k.lines.Allow() {
-		k.Log.WarnContext(ctx, what+": see what the token's user may do there, and whether the branch is protected; it is tried again", "branch", branch, "error", err)
+		k.Log.WarnContext(ctx, "the forge refuses something of a pull request: see what the token's user may do there, and whether the branch is protected; it is tried again", "what", what, "branch", branch, "error", err)
 	}
 }
 
