@@ -159,7 +159,11 @@ func (c *commits) discover(ctx context.Context) error {
 		c.r.Log.WarnContext(ctx, "the branch moved by very many commits: the forge is told of the newest ones", "head", head, "commits", mostNew)
 	}
 	for _, s := range slices.Backward(list) {
-		c.track(s)
+		// Nobody waits for what becomes of a commit that completes another, and a push of a fleet has
+		// one for each of its instances: the statuses that are waited for would come after theirs.
+		if !s.FillsIn {
+			c.track(s)
+		}
 	}
 	c.state.Head, c.state.changed = head, true
 	return nil

@@ -292,6 +292,36 @@ func TestAPersonsCommitDoesNotWaitForThoseOfRequestsWhichAreGivenUpWhereTheyAreT
 	})
 }
 
+func TestAPushOfAFleetIsOneStatusThoughEachOfItsInstancesIsPinned(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.mu.Lock()
+		w.slow = time.Second // as the rate has it
+		w.mu.Unlock()
+		trees := map[string]string{}
+		for i := range 300 {
+			trees[fmt.Sprintf("site-%03d", i)] = "1"
+		}
+		push := w.commit(trees)
+		w.mu.Lock()
+		var pins []string
+		for id := range trees {
+			c := w.make(w.head, map[string]string{id: "1, pinned"})
+			w.own[c], w.fillsIn[c], w.head = true, true, c
+			pins = append(pins, c)
+		}
+		wave := w.make(w.head, map[string]string{"amf": "2"})
+		w.own[wave], w.head = true, wave
+		w.mu.Unlock()
+		w.moved("amf")
+		w.pass(10 * time.Second)
+		for _, c := range pins {
+			w.want(c)
+		}
+		w.want(push, "pending: 300 operations wait or run")
+		w.want(wave, "pending: 1 operation waits or runs")
+	})
+}
+
 func TestACommitThatWaitsIsNotSaidToBeDoneByAHealBesideIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.commit(map[string]string{"amf": "1"})

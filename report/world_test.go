@@ -39,6 +39,7 @@ type world struct {
 	operated map[string]desired.Revision
 	refused  map[string]bool
 	own      map[string]bool // commits of Jibe's
+	fillsIn  map[string]bool // those of them that complete others
 	plans    int
 
 	// The forge.
@@ -65,7 +66,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 		}
 		defer s.Close()
 		w := &world{t: t, store: s, parents: map[string]string{}, trees: map[string]map[string]string{"": {}}, branches: map[string]string{},
-			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{},
+			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{}, fillsIn: map[string]bool{},
 			statuses: map[string][]forge.Status{}, comments: map[int64]string{}, edits: map[int64]int{}, became: map[int64]forge.Outcome{}}
 		w.commit(nil) // what was there before
 		w.start()
@@ -233,7 +234,7 @@ func (w *world) Since(_ context.Context, since, tip string, most int) (list []gi
 		if len(list) == most {
 			return list, true, nil
 		}
-		list = append(list, gitrepo.Step{Commit: at, Parent: w.parents[at], Own: w.own[at]})
+		list = append(list, gitrepo.Step{Commit: at, Parent: w.parents[at], Own: w.own[at], FillsIn: w.fillsIn[at]})
 	}
 	return list, false, nil
 }

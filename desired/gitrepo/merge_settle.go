@@ -230,11 +230,18 @@ func (s *settling) editOf(ctx context.Context, hash string) (*fileEdit, error) {
 	case trailers[desired.TrailerRequestedBy] != "":
 		e.who = trailers[desired.TrailerRequestedBy]
 	default:
-		// What a request asked for by nobody's name, and what takes a change back, isn't filled in.
-		kept := trailers[desired.TrailerGrant] != "" || trailers[desired.TrailerOutcome] == keptOutcome
-		e.who, e.filled = "Jibe", trailers[desired.TrailerType] == "" || kept
+		e.who, e.filled = "Jibe", fillsIn(trailers)
 	}
 	return e, nil
+}
+
+// fillsIn says whether a commit of Jibe's own completes what another asks for. What a request asked for
+// by nobody's name, and what takes a change back, does not.
+func fillsIn(trailers map[string]string) bool {
+	if trailers[desired.TrailerRequestedBy] != "" {
+		return false
+	}
+	return trailers[desired.TrailerType] == "" || trailers[desired.TrailerGrant] != "" || trailers[desired.TrailerOutcome] == keptOutcome
 }
 
 // keptOutcome is the outcome of an operation that took nothing back: what its hooks found is kept.

@@ -20,6 +20,9 @@ type Step struct {
 	Parent string `json:"parent,omitempty"`
 	// Own says that Jibe made the commit, for a request of the API or by itself.
 	Own bool `json:"own,omitempty"`
+	// FillsIn says that Jibe made the commit to complete what one beneath it asks for, as by the package
+	// that a VNF is pinned to.
+	FillsIn bool `json:"fillsIn,omitempty"`
 }
 
 // Since returns up to most of the commits that the history of tip has and that of since lacks, the
@@ -52,8 +55,13 @@ func (r *Repo) Since(ctx context.Context, since, tip string, most int) (list []S
 		if len(f) > 1 {
 			s.Parent = f[1]
 		}
-		if s.Own, err = r.Sealed(ctx, s.Commit); err != nil {
-			return nil, false, err
+		data, err := r.objects.Get(ctx, git.KindCommit, s.Commit)
+		if err != nil {
+			return nil, false, r.damaged("commit "+s.Commit, err)
+		}
+		if s.Own = r.sealed(data); s.Own && len(f) <= 2 { // a merge has landed what somebody asks for
+			_, trailers := said(data)
+			s.FillsIn = fillsIn(trailers)
 		}
 		list = append(list, s)
 	}

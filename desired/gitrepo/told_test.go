@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,6 +39,30 @@ func TestCommitsSinceOneAreListedWithWhoMadeThem(t *testing.T) {
 	}{{person, own.Commit, true}, {person, person, true}, {own.Commit, person, false}, {nowhere, person, false}} {
 		if has, err := r.Reaches(t.Context(), test.tip, test.commit); err != nil || has != test.want {
 			t.Errorf("%s reaches %s: %t, %v", test.tip, test.commit, has, err)
+		}
+	}
+}
+
+func TestACommitThatCompletesAnotherIsToldFromOneThatSomebodyAskedFor(t *testing.T) {
+	r := openRepo(t, Options{Key: []byte("a key of the installation"), Now: tick()})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	for i, test := range []struct {
+		what    string
+		says    []desired.Trailer
+		fillsIn bool
+	}{
+		{"a pin", nil, true},
+		{"what was granted", []desired.Trailer{{Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerGrant, Value: "1"}}, true},
+		{"what hooks found", []desired.Trailer{{Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerOutcome, Value: keptOutcome}}, true},
+		{"a request", []desired.Trailer{{Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerRequestedBy, Value: "admin"}}, false},
+		{"a request by nobody's name", []desired.Trailer{{Key: desired.TrailerType, Value: "SCALE"}}, false},
+		{"a rollback", []desired.Trailer{{Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerOutcome, Value: "ROLLED_BACK"}}, false},
+		{"a wave", []desired.Trailer{{Key: desired.TrailerRollout, Value: "amf 1"}, {Key: desired.TrailerRequestedBy, Value: "rollout/amf"}}, false},
+	} {
+		jibeSets(t, r, 1, test.says, desired.KeyValue{Path: []string{"description"}, Value: strconv.Itoa(i)})
+		list, _, err := r.Since(t.Context(), "", r.Head(), 1)
+		if err != nil || len(list) != 1 || !list[0].Own || list[0].FillsIn != test.fillsIn {
+			t.Errorf("%s: %+v, %v", test.what, list, err)
 		}
 	}
 }
