@@ -11,6 +11,7 @@ import (
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/plantext"
+	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
@@ -148,9 +150,13 @@ func (s *Server) newReporter() *report.Reporter {
 	}
 	return report.New(report.Config{
 		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.store, Branch: cmp.Or(s.Branch, "main"),
-		Refused:       func(instance string) bool { return len(s.problems.of(instance)) > 0 },
-		Plan:          s.planBranch,
-		OperationLink: page("/operations/"), CommitLink: page("/git/commits/"),
+		Refused: func(instance string) bool { return len(s.problems.of(instance)) > 0 },
+		Plan:    s.planBranch,
+		Rollout: func(ctx context.Context, name string) (automation.RolloutStatus, error) {
+			st, _, err := s.rollouts.One(ctx, name)
+			return st, err
+		},
+		OperationLink: page("/operations/"), CommitLink: page("/git/commits/"), RolloutLink: page("/rollouts/"),
 		Poll: s.Poll, Log: s.Log,
 	})
 }
@@ -186,8 +192,11 @@ func (s *Server) planBranch(ctx context.Context, branch string) (report.Plan, er
 			return &admission.Verdict{}, err
 		}
 		made.Anything = len(p.Rollouts) > 0
+		for _, file := range slices.Sorted(maps.Keys(p.Rollouts)) {
+			made.Targets = append(made.Targets, report.RolloutTarget(file))
+		}
 		for _, c := range p.Instances {
-			made.Instances = append(made.Instances, report.Target{Instance: c.Instance, Dir: c.Dir})
+			made.Targets = append(made.Targets, report.Target{Instance: c.Instance, Dir: c.Dir})
 		}
 		return s.reviewer.Review(ctx, p, true)
 	})

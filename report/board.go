@@ -10,12 +10,13 @@ type board struct {
 	commit   string
 	targets  []Target
 	broken   int
-	outcomes map[string]outcome // by instance
+	outcomes map[string]outcome // by the key of the target
 	stale    map[string]bool    // the instances of which something has changed since
 	restedAt time.Time          // when those were looked at last that tell nobody
+	rolledAt time.Time          // when rollouts were
 }
 
-// newBoard makes the board of a commit that changes these instances, and has so many problems in
+// newBoard makes the board of a commit that changes these instances and rollouts, and has so many problems in
 // its files.
 func newBoard(commit string, targets []Target, broken int) *board {
 	return &board{commit: commit, targets: targets, broken: broken, outcomes: map[string]outcome{}, stale: map[string]bool{}}
@@ -24,22 +25,34 @@ func newBoard(commit string, targets []Target, broken int) *board {
 // update looks again at the instances of which something may have changed, and says whether that was
 // so.
 func (b *board) update(ctx context.Context, f *finder, now time.Time) (changed bool, err error) {
-	rested := now.Sub(b.restedAt) >= rest
+	rested, rolled := now.Sub(b.restedAt) >= rest, now.Sub(b.rolledAt) >= rolloutRest
 	for _, x := range b.targets {
-		was, known := b.outcomes[x.Instance]
-		if known && !b.stale[x.Instance] && (!rested || was.fate != waits && was.fate != refused) {
+		key := x.key()
+		was, known := b.outcomes[key]
+		var o outcome
+		switch {
+		case x.Rollout != "":
+			if known && !rolled {
+				continue
+			}
+			o, err = f.rollout(ctx, x, was)
+		case known && !b.stale[key] && (!rested || was.fate != waits && was.fate != refused):
 			continue
+		default:
+			o, err = f.outcome(ctx, b.commit, x, was)
 		}
-		o, err := f.outcome(ctx, b.commit, x, was)
 		if err != nil {
 			return changed, err
 		}
 		changed = changed || !known || o != was
-		b.outcomes[x.Instance] = o
-		delete(b.stale, x.Instance)
+		b.outcomes[key] = o
+		delete(b.stale, key)
 	}
 	if rested {
 		b.restedAt = now
+	}
+	if rolled {
+		b.rolledAt = now
 	}
 	return changed, nil
 }
@@ -58,7 +71,7 @@ func (b *board) changed(instance string) {
 func (b *board) summary() summary {
 	all := make([]outcome, 0, len(b.targets))
 	for _, x := range b.targets {
-		all = append(all, b.outcomes[x.Instance])
+		all = append(all, b.outcomes[x.key()])
 	}
 	return summarize(all, b.broken)
 }

@@ -17,9 +17,16 @@ func openComment(x *pull) string {
 
 // mergedComment is the comment of a pull request that was merged: what became of it, and below what
 // was planned.
-func mergedComment(x *pull, s summary, link string, operation func(id string) string) string {
+func mergedComment(x *pull, s summary, link string, operation, rollout func(string) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Jibe: merged, %s\n\nMerged as %s.\n\n", markdown.Escape(s.text()), linked(fmt.Sprintf("%.12s", x.Merged), link))
+	if len(s.rollouts) > 0 {
+		b.WriteString("| rollout | stands | instances | failed |\n|---|---|---|---|\n")
+		for _, o := range s.rollouts {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", linked(markdown.Escape(o.Rollout), rollout(o.Rollout)), markdown.Escape(o.Says), o.Numbers, markdown.Escape(o.Failed))
+		}
+		b.WriteByte('\n')
+	}
 	if len(s.all) > 0 {
 		b.WriteString("| instance | operation | state |\n|---|---|---|\n")
 		for i, o := range s.all {

@@ -213,18 +213,20 @@ func (c *commits) index(t *tracked) {
 		return
 	}
 	for _, x := range t.board.targets {
-		c.by[x.Instance] = append(c.by[x.Instance], t)
+		if x.Instance != "" {
+			c.by[x.Instance] = append(c.by[x.Instance], t)
+		}
 	}
 }
 
 // evaluateOne finds what is to be said of one commit; concerns says whether it changes any instance
-// and is in head's history.
+// or rollout and is in head's history.
 func (c *commits) evaluateOne(ctx context.Context, t *tracked, now time.Time) (concerns bool, err error) {
 	if t.board == nil {
 		if has, err := c.f.reaches(ctx, c.r.Repo.Head(), t.Commit); err != nil || !has {
 			return false, err // it was taken out of the history
 		}
-		targets, broken, err := c.f.targets(ctx, t.Parent, t.Commit)
+		targets, broken, err := c.f.targets(ctx, t.Step)
 		if err != nil {
 			return false, err
 		}
@@ -250,10 +252,13 @@ func (c *commits) evaluateOne(ctx context.Context, t *tracked, now time.Time) (c
 	return true, nil
 }
 
-// link leads to the page with more: the only operation's, else the commit's.
+// link leads to the page with more: the only operation's or rollout's, else the commit's.
 func (r *Reporter) link(commit string, s summary) string {
-	if only := s.only(); only != "" {
+	switch only := s.only(); {
+	case only != "" && len(s.rollouts) == 0:
 		return r.OperationLink(only)
+	case len(s.rollouts) == 1 && len(s.all) == 0:
+		return r.RolloutLink(s.rollouts[0].Rollout)
 	}
 	return r.CommitLink(commit)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -23,15 +24,24 @@ const mostReached = 20_000
 
 func newFinder(c Config) *finder { return &finder{c, map[[2]string]bool{}} }
 
-// targets are the instances that differ between a commit and its parent. broken is how many
-// problems its files have by themselves.
-func (f *finder) targets(ctx context.Context, parent, commit string) (list []Target, broken int, err error) {
-	changes, _, err := f.Repo.Diff(ctx, parent, commit)
+// targets are the instances that differ between a commit and its parent, and the rollouts, but for a
+// commit of a rollout's own. broken is how many problems its files have by themselves.
+func (f *finder) targets(ctx context.Context, s gitrepo.Step) (list []Target, broken int, err error) {
+	if !s.OfRollout {
+		names, err := f.Repo.RolloutsChanged(ctx, s.Parent, s.Commit)
+		if err != nil {
+			return nil, 0, fmt.Errorf("rollouts that commit %s changes: %w", s.Commit, err)
+		}
+		for _, name := range names {
+			list = append(list, targetRollout(name))
+		}
+	}
+	changes, _, err := f.Repo.Diff(ctx, s.Parent, s.Commit)
 	if invalid := new(desired.InvalidError); errors.As(err, &invalid) {
 		broken, err = len(invalid.Problems), nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("what commit %s changes: %w", commit, err)
+		return nil, 0, fmt.Errorf("what commit %s changes: %w", s.Commit, err)
 	}
 	for _, c := range changes {
 		list = append(list, Target{Instance: c.After.Instance, Dir: c.After.Dir})

@@ -14,10 +14,21 @@ import (
 // may require it.
 const Context = "jibe"
 
-// Target is an instance that a commit changes.
+// Target is what a commit changes: an instance, or the definition of a rollout.
 type Target struct {
-	Instance string `json:"instance"`
-	Dir      string `json:"dir"`
+	Instance string `json:"instance,omitempty"`
+	// Rollout is the name of a rollout, "" for an instance.
+	Rollout string `json:"rollout,omitempty"`
+	// Dir is the directory of the instance, or the file of the rollout.
+	Dir string `json:"dir"`
+}
+
+// key tells it from others.
+func (t Target) key() string {
+	if t.Rollout != "" {
+		return "rollout " + t.Rollout
+	}
+	return t.Instance
 }
 
 // fate is what has become of a commit at one instance so far. The order is that in which it is told.
@@ -33,18 +44,19 @@ const (
 )
 
 // outcome is what has become of a commit at one instance so far, and the operation that brought it
-// about.
+// about; or what has become of a rollout.
 type outcome struct {
 	Target
 	fate
 	Operation string
 	Type      lcm.Type
 	State     lcm.State
+	rolled
 }
 
 // final says whether it can't change any more.
 func (o outcome) final() bool {
-	return o.fate == unchanged || o.State.Ended() && (o.fate == completed || o.fate == failed)
+	return o.ended || o.fate == unchanged || o.State.Ended() && (o.fate == completed || o.fate == failed)
 }
 
 // fateOf is what the state of an operation means for its commit.
@@ -60,19 +72,25 @@ func fateOf(s lcm.State) fate {
 
 // summary is what has become of a commit, or of a pull request, in all.
 type summary struct {
-	all []outcome
+	all []outcome // at instances
 	n   [unchanged + 1]int
+	// rollouts are what has become of those.
+	rollouts []outcome
 	// broken is how many files can't be read.
 	broken int
 }
 
 // summarize orders the outcomes: what failed goes first.
 func summarize(all []outcome, broken int) summary {
-	s := summary{all: slices.Clone(all), broken: broken}
-	slices.SortFunc(s.all, func(a, b outcome) int {
+	s := summary{broken: broken}
+	for _, o := range slices.SortedFunc(slices.Values(all), func(a, b outcome) int {
 		return cmp.Or(cmp.Compare(a.fate, b.fate), cmp.Compare(a.Dir, b.Dir), cmp.Compare(a.Instance, b.Instance))
-	})
-	for _, o := range s.all {
+	}) {
+		if o.Rollout != "" {
+			s.rollouts = append(s.rollouts, o)
+			continue
+		}
+		s.all = append(s.all, o)
 		s.n[o.fate]++
 	}
 	return s
@@ -80,7 +98,8 @@ func summarize(all []outcome, broken int) summary {
 
 // settled says whether it can't change any more.
 func (s summary) settled() bool {
-	return !slices.ContainsFunc(s.all, func(o outcome) bool { return !o.final() })
+	open := func(o outcome) bool { return !o.final() }
+	return !slices.ContainsFunc(s.all, open) && !slices.ContainsFunc(s.rollouts, open)
 }
 
 // open is how many operations wait or are under way.
@@ -88,10 +107,14 @@ func (s summary) open() int { return s.n[runs] + s.n[waits] }
 
 // state is what is shown before anything is read: one failure makes all of it one.
 func (s summary) state() forge.State {
+	n := s.n
+	for _, o := range s.rollouts {
+		n[o.fate]++
+	}
 	switch {
-	case s.n[failed]+s.n[refused]+s.broken > 0:
+	case n[failed]+n[refused]+s.broken > 0:
 		return forge.Failure
-	case s.open() > 0:
+	case n[runs]+n[waits] > 0:
 		return forge.Pending
 	}
 	return forge.Success
@@ -101,7 +124,8 @@ func (s summary) state() forge.State {
 // not for whoever may read the forge.
 func (s summary) text() string {
 	operations := s.n[failed] + s.open() + s.n[completed]
-	var parts []string
+	parts := s.rolloutParts()
+	first := len(parts)
 	if n := s.n[failed]; n > 0 {
 		text := fmt.Sprintf("%d of %s failed", n, count(operations, "operation"))
 		if n == 1 {
@@ -121,13 +145,13 @@ func (s summary) text() string {
 	}
 	// No number of what is done: each would be another status, and forges limit how many.
 	switch n := s.open(); {
-	case n > 0 && len(parts) > 0:
+	case n > 0 && len(parts) > first:
 		parts = append(parts, "others wait or run")
 	case n > 0 && n < operations:
 		parts = append(parts, fmt.Sprintf("some of %d operations wait or run", operations))
 	case n > 0:
 		parts = append(parts, count(n, "operation")+" "+verb(n, "waits or runs", "wait or run"))
-	case len(parts) == 0 && s.n[completed] > 0:
+	case len(parts) == first && s.n[completed] > 0:
 		parts = append(parts, count(s.n[completed], "operation")+" completed")
 	case len(parts) == 0:
 		parts = append(parts, "it begins no operation by itself")

@@ -325,7 +325,7 @@ func (p *pulls) plan(ctx context.Context, x *pull) error {
 	if err != nil {
 		return err
 	}
-	x.at, x.Commit, x.Plan, x.Would = made.Commit, made.Commit, made.Text, made.Instances
+	x.at, x.Commit, x.Plan, x.Would = made.Commit, made.Commit, made.Text, made.Targets
 	x.Base, x.Anything = made.Base, made.Anything
 	x.seen, x.behind, x.movedAt = "", time.Time{}, time.Time{}
 	return p.keep(ctx, x, false)
@@ -351,23 +351,23 @@ func (p *pulls) follow(ctx context.Context, x *pull, now time.Time) error {
 	}
 	s := x.board.summary()
 	x.settled, x.state = s.settled(), s.state()
-	x.text = mergedComment(x, s, p.r.link(x.Merged, s), p.r.OperationLink)
+	x.text = mergedComment(x, s, p.r.CommitLink(x.Merged), p.r.OperationLink, p.r.RolloutLink)
 	return nil
 }
 
-// merged finds the instances that the merge has changed: those of its last commit, and those that
+// merged finds the instances and rollouts that the merge has changed: those of its last commit, and those that
 // were planned, as a pull request may have become several commits.
 func (p *pulls) merged(ctx context.Context, x *pull) (*board, error) {
 	steps, _, err := p.r.Repo.Since(ctx, "", x.Merged, 1)
 	if err != nil {
 		return nil, err
 	}
-	list, broken, err := p.f.targets(ctx, steps[0].Parent, x.Merged)
+	list, broken, err := p.f.targets(ctx, steps[0])
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range x.Would {
-		if !slices.ContainsFunc(list, func(has Target) bool { return has.Instance == t.Instance }) {
+		if !slices.ContainsFunc(list, func(has Target) bool { return has.key() == t.key() }) {
 			list = append(list, t)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package report tells the forge what becomes of what stands on it: a status on each commit that
-// changes instances, and one comment on each pull request with its plan and, once it is merged, its
+// changes instances or defines rollouts, and one comment on each pull request with its plan and, once it is merged, its
 // outcome.
 //
 // It decides nothing, changes nothing, and holds up nobody: what it says is made of git and the
@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
@@ -35,6 +36,8 @@ type Repo interface {
 	Diff(ctx context.Context, before, after string) (changes []gitrepo.Change, settings bool, err error)
 	// Since returns the commits that tip has and since lacks, the newest first.
 	Since(ctx context.Context, since, tip string, most int) (list []gitrepo.Step, more bool, err error)
+	// RolloutsChanged returns the names of the rollouts whose files a commit has otherwise than another.
+	RolloutsChanged(ctx context.Context, before, after string) ([]string, error)
 	// Reaches says whether the history that ends at tip has the commit.
 	Reaches(ctx context.Context, tip, commit string) (bool, error)
 }
@@ -65,8 +68,8 @@ type Plan struct {
 	Anything bool
 	// Text says it, in Markdown.
 	Text string
-	// Instances are those that would change.
-	Instances []Target
+	// Targets are the instances and rollouts that would change.
+	Targets []Target
 }
 
 // Config is what a [Reporter] works with. All but the links is required.
@@ -82,8 +85,10 @@ type Config struct {
 	// Plan plans a branch of the forge's as it would be once merged. What can't be planned is in its
 	// text; an error is one that may pass.
 	Plan func(ctx context.Context, branch string) (Plan, error)
-	// OperationLink and CommitLink are the URLs of pages about them, "" for none.
-	OperationLink, CommitLink func(id string) string
+	// Rollout says where the rollout with the name stands, or returns [automation.ErrNoRollout].
+	Rollout func(ctx context.Context, name string) (automation.RolloutStatus, error)
+	// OperationLink, CommitLink and RolloutLink are the URLs of pages about them, "" for none.
+	OperationLink, CommitLink, RolloutLink func(id string) string
 	// Poll is how often the forge is asked for pull requests although no delivery told of any.
 	Poll time.Duration
 	Log  *slog.Logger
@@ -119,6 +124,9 @@ func New(c Config) *Reporter {
 	}
 	if c.CommitLink == nil {
 		c.CommitLink = none
+	}
+	if c.RolloutLink == nil {
+		c.RolloutLink = none
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
@@ -38,8 +39,11 @@ type world struct {
 	ops      map[string][]*lcm.Operation // by instance, the oldest first
 	operated map[string]desired.Revision
 	refused  map[string]bool
-	own      map[string]bool // commits of Jibe's
-	fillsIn  map[string]bool // those of them that complete others
+	own      map[string]bool     // commits of Jibe's
+	fillsIn  map[string]bool     // those of them that complete others
+	defines  map[string][]string // the rollouts that a commit defines
+	rollouts map[string]automation.RolloutStatus
+	would    []Target // what plans have beside instances
 	plans    int
 
 	// The forge.
@@ -66,7 +70,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 		}
 		defer s.Close()
 		w := &world{t: t, store: s, parents: map[string]string{}, trees: map[string]map[string]string{"": {}}, branches: map[string]string{},
-			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{}, fillsIn: map[string]bool{},
+			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{}, fillsIn: map[string]bool{}, defines: map[string][]string{}, rollouts: map[string]automation.RolloutStatus{},
 			statuses: map[string][]forge.Status{}, comments: map[int64]string{}, edits: map[int64]int{}, became: map[int64]forge.Outcome{}}
 		w.commit(nil) // what was there before
 		w.start()
@@ -82,6 +86,8 @@ func (w *world) start() {
 		Client: w, Repo: w, Oplog: w, Store: w.store, Branch: "main", Log: slog.New(slog.DiscardHandler), Poll: time.Hour,
 		Refused:       func(id string) bool { w.mu.Lock(); defer w.mu.Unlock(); return w.refused[id] },
 		Plan:          w.plan,
+		Rollout:       w.rollout,
+		RolloutLink:   func(name string) string { return "https://jibe/rollout/" + name },
 		OperationLink: func(id string) string { return "https://jibe/op/" + id },
 		CommitLink:    func(id string) string { return "https://jibe/commit/" + id },
 	})
@@ -239,6 +245,23 @@ func (w *world) Since(_ context.Context, since, tip string, most int) (list []gi
 	return list, false, nil
 }
 
+// RolloutsChanged implements [Repo].
+func (w *world) RolloutsChanged(_ context.Context, _, after string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.defines[after], nil
+}
+
+func (w *world) rollout(_ context.Context, name string) (automation.RolloutStatus, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st, is := w.rollouts[name]
+	if !is {
+		return st, automation.ErrNoRollout
+	}
+	return st, nil
+}
+
 // Reaches implements [Repo].
 func (w *world) Reaches(_ context.Context, tip, commit string) (bool, error) {
 	w.mu.Lock()
@@ -291,11 +314,11 @@ func (w *world) plan(ctx context.Context, branch string) (Plan, error) {
 	w.plans++
 	p := Plan{Commit: w.branches[branch], Text: fmt.Sprintf("plan %d of %s", w.plans, branch)}
 	head := w.head
-	p.Base = head
+	p.Base, p.Targets = head, slices.Clone(w.would)
 	w.mu.Unlock()
 	changes, _, err := w.Diff(ctx, head, p.Commit)
 	for _, c := range changes {
-		p.Instances = append(p.Instances, Target{Instance: c.After.Instance, Dir: c.After.Dir})
+		p.Targets = append(p.Targets, Target{Instance: c.After.Instance, Dir: c.After.Dir})
 	}
 	return p, err
 }

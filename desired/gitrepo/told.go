@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -23,6 +26,8 @@ type Step struct {
 	// FillsIn says that Jibe made the commit to complete what one beneath it asks for, as by the package
 	// that a VNF is pinned to.
 	FillsIn bool `json:"fillsIn,omitempty"`
+	// OfRollout says that Jibe made the commit to carry a rollout on, or for who asked for that by name.
+	OfRollout bool `json:"ofRollout,omitempty"`
 }
 
 // Since returns up to most of the commits that the history of tip has and that of since lacks, the
@@ -61,11 +66,35 @@ func (r *Repo) Since(ctx context.Context, since, tip string, most int) (list []S
 		}
 		if s.Own = r.sealed(data); s.Own && len(f) <= 2 { // a merge has landed what somebody asks for
 			_, trailers := said(data)
-			s.FillsIn = fillsIn(trailers)
+			s.FillsIn, s.OfRollout = fillsIn(trailers), trailers[desired.TrailerRollout] != ""
 		}
 		list = append(list, s)
 	}
 	return list, false, nil
+}
+
+// RolloutsChanged returns the names of the rollouts whose files one commit has otherwise than another, in
+// order; before "" has none. Those that are gone, or that it aborts, aren't named.
+func (r *Reader) RolloutsChanged(ctx context.Context, before, after string) (names []string, err error) {
+	t := &Touched{}
+	p := pair{}
+	if p.before, err = r.rootOf(ctx, before); err == nil {
+		p.after, err = r.rootOf(ctx, after)
+	}
+	if err == nil {
+		err = r.touchedOutside(ctx, p, "", t)
+	}
+	if err != nil {
+		return nil, notFound(err)
+	}
+	files, err := r.Rollouts(ctx, after, t)
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if ro, err := desired.ParseRollout(file, []byte(files[file])); err == nil && ro.State == desired.RolloutAborted {
+			continue
+		}
+		names = append(names, strings.TrimSuffix(path.Base(file), ".yaml"))
+	}
+	return names, err
 }
 
 // Reaches is [Repo.Has], where nothing is reached from a tip that this repository doesn't have: one

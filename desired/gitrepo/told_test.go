@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,9 +62,47 @@ func TestACommitThatCompletesAnotherIsToldFromOneThatSomebodyAskedFor(t *testing
 	} {
 		jibeSets(t, r, 1, test.says, desired.KeyValue{Path: []string{"description"}, Value: strconv.Itoa(i)})
 		list, _, err := r.Since(t.Context(), "", r.Head(), 1)
-		if err != nil || len(list) != 1 || !list[0].Own || list[0].FillsIn != test.fillsIn {
+		if err != nil || len(list) != 1 || !list[0].Own || list[0].FillsIn != test.fillsIn || list[0].OfRollout != (test.what == "a wave") {
 			t.Errorf("%s: %+v, %v", test.what, list, err)
 		}
+	}
+}
+
+func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
+	remote := bareRemote(t)
+	r := openRepo(t, Options{Remote: remote, Key: []byte("a key of the installation"), Now: tick()})
+	work := t.TempDir()
+	runGit(t, work, "clone", "--quiet", remote, ".")
+	rolls := func(state string) []byte {
+		return []byte("select: {folders: [instances/**]}\nto: {levels: {web: 2}}\nstate: " + state + "\n")
+	}
+	before := ""
+	for _, test := range []struct {
+		name  string
+		files map[string][]byte
+		want  []string
+	}{
+		{"the first commit", map[string][]byte{"rollouts/b.yaml": rolls("running"), "rollouts/a.yaml": rolls("paused"), "rollouts/notes.txt": nil}, []string{"a", "b"}},
+		{"another file", map[string][]byte{"README.md": []byte("x")}, nil},
+		{"a change", map[string][]byte{"rollouts/a.yaml": rolls("running")}, []string{"a"}},
+		{"what ends one", map[string][]byte{"rollouts/b.yaml": rolls("aborted")}, nil},
+		{"what Jibe keeps of them", map[string][]byte{"rollouts/.state/x.yaml": []byte("x")}, nil},
+	} {
+		for file, data := range test.files {
+			put(t, work, file, data)
+		}
+		commitPush(t, work, test.name)
+		after := strings.TrimSpace(runGit(t, work, "rev-parse", "HEAD"))
+		if err := r.Fetch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.RolloutsChanged(t.Context(), before, after); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, %v", test.name, got, err)
+		}
+		before = after
+	}
+	if _, err := r.RolloutsChanged(t.Context(), before, strings.Repeat("1", 40)); !errors.Is(err, desired.ErrNotFound) {
+		t.Errorf("of a commit that isn't there: %v", err)
 	}
 }
 

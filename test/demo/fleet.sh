@@ -248,9 +248,10 @@ took "$t"
 wait_for 60 "all sites but one run version 1.1" runs "$V2" $((SITES + REAL - 1))
 note "$(running "$V2") sites run version 1.1, and the one that was rolled back version 1.0"
 
+wait_for 120 "the pull request says that its rollout has ended" commented '| completed'
 note "and the forge shows what became of the pull request:"
 comment >"$DATA/comment.md"
-head -n 4 "$DATA/comment.md" | cut -c1-160 | sed 's/^/   | /'
+head -n 8 "$DATA/comment.md" | cut -c1-200 | sed 's/^/   | /'
 git -C "$WORK" pull -q --rebase
 FIRST=$(git -C "$WORK" log --reverse --format=%H --grep='^Roll web-1.1 out, wave 1' | head -n 1)
 shown() { gitea GET "/repos/jibe/vnfs/commits/$FIRST/statuses" | python3 -c "
