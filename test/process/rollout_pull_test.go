@@ -65,7 +65,7 @@ func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *tes
 	for n, site := range []string{"a", "b", "c"} {
 		w.until(w.write("main", "instances/"+site+"/vnf.yaml", strings.Replace(vnf(""), reportID, fmt.Sprintf("11111111-1111-4111-8111-%012d", n), 1)), gitea.StatusSuccess, "completed")
 	}
-	w.write("main", "rollouts/edge.yaml", "select: {folders: [instances/**]}\nto: {levels: {vdu1_aspect: 2}}\norder: [{instances: [instances/a]}, {percent: 100}]\nwrite: pull-request\n")
+	rolls := w.write("main", "rollouts/edge.yaml", "select: {folders: [instances/**]}\nto: {levels: {vdu1_aspect: 2}}\norder: [{instances: [instances/a]}, {percent: 100}]\nwrite: pull-request\n")
 
 	first := w.becomes("edge", "waiting for merge", true)
 	pull, _, err := w.admin.GetPullRequest(w.owner, w.name, first.Proposal.Number)
@@ -75,6 +75,7 @@ func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *tes
 	if first.Wave != 1 || first.Counts.Proposed != 1 || pull.Title != "Roll edge out, wave 1 of 2: 1 instance" || !strings.Contains(pull.Body, "`instances/a`") || strings.Contains(pull.Body, "`instances/b`") || pull.HTMLURL != first.Proposal.Link {
 		t.Errorf("%+v is proposed as %q:\n%s", first, pull.Title, pull.Body)
 	}
+	w.until(rolls, gitea.StatusPending, "rollout edge: ") // other words of the same state come a minute later
 	w.comment(first.Proposal.Number, "1 instance would change", "SCALE")
 	w.merge(first.Proposal.Number, gitea.MergeStyleSquash)
 
@@ -113,6 +114,7 @@ func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *tes
 	if halted := w.becomes("edge", "halted", false); !strings.Contains(halted.WaitsFor, fmt.Sprintf("pull request %d", second.Proposal.Number)) || halted.Counts.Completed != 1 {
 		t.Errorf("%+v", halted)
 	}
+	w.until(rolls, gitea.StatusFailure, "rollout edge: halted, wave 2 of 2")
 	w.gone(first.Proposal.Branch, second.Proposal.Branch)
 	w.restart()
 	w.becomes("edge", "halted", false)
@@ -128,6 +130,9 @@ func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *tes
 	w.restart()
 	if done := w.becomes("edge", "completed", false); done.Counts.Completed != 3 || done.Counts.Failed+done.Counts.Passed > 0 {
 		t.Errorf("%+v", done)
+	}
+	if s := w.until(rolls, gitea.StatusSuccess, "rollout edge: completed"); s.TargetURL != w.URL+"/ui/rollouts/edge" {
+		t.Errorf("the status leads to %q", s.TargetURL)
 	}
 	all, _, err := w.admin.ListRepoPullRequests(w.owner, w.name, gitea.ListPullRequestsOptions{State: gitea.StateAll})
 	if err != nil || len(all) != 4 {
