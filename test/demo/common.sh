@@ -69,7 +69,7 @@ kube() { "$KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
 # serve starts Jibe on a new data directory: SERVER_PID, JIBE_SERVER, JIBE_DATA, TOKEN.
 serve() {
   step "Starting jibe on a new data directory"
-  rm -rf "$DATA/jibe" "$DATA/work" "$DATA/packages" "$DATA/serve.log"
+  rm -rf "$DATA/jibe" "$DATA/work" "$DATA/packages" "$DATA/serve.log" "$DATA/serve.out"
   mkdir -p "$DATA"
   export JIBE_DATA=$DATA/jibe
   hand "jibe serve --data $JIBE_DATA --allow-hooks=packages --egress-allow 127.0.0.0/8"

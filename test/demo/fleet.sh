@@ -127,7 +127,7 @@ ENV=$("$FORGE" start --dir "$DATA/forge" 2>/dev/null) || die "the forge didn't s
 . "$ENV"
 gitea POST /user/repos '{"name": "vnfs", "default_branch": "main", "auto_init": true, "private": true}' >/dev/null
 REPO=$JIBE_TEST_GITEA_URL/jibe/vnfs.git
-rm -rf "$DATA/jibe" "$DATA/work" "$DATA/home" "$DATA/serve.log"
+rm -rf "$DATA/jibe" "$DATA/work" "$DATA/home" "$DATA/serve.log" "$DATA/serve.out"
 mkdir -p "$DATA/home" "$DATA/secrets"
 printf '[http "%s"]\n\textraHeader = Authorization: Basic %s\n' "$JIBE_TEST_GITEA_URL" "$(printf 'jibe:%s' "$JIBE_TEST_GITEA_TOKEN" | base64 -w0)" >"$DATA/home/gitconfig"
 export GIT_CONFIG_GLOBAL=$DATA/home/gitconfig
