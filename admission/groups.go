@@ -74,7 +74,7 @@ func GroupPreviews(previews []reconciler.Preview) []Group {
 		}
 		shapes[key] = append(shapes[key], g)
 	}
-	var groups []Group
+	groups := []Group{}
 	for _, key := range order {
 		groups = append(groups, split(shapes[key])...)
 	}
@@ -250,11 +250,12 @@ func (n names) in(text string) string {
 	return text
 }
 
-// key is an object's key with its names replaced; a pod's own name is chance.
+// key is an object's key with its names replaced. The own name of a pod is chance, and so is that of the
+// simulator's unit.
 func (n names) key(key string) string {
 	parts := strings.Split(key, "/")
-	if len(parts) == 3 && parts[0] == "Pod" {
-		return "Pod/" + n.in(parts[1]) + "/<unit>"
+	if len(parts) == 3 && (parts[0] == "Pod" || parts[0] == "Unit") {
+		return parts[0] + "/" + n.in(parts[1]) + "/<unit>"
 	}
 	return n.in(key)
 }

@@ -26,6 +26,7 @@ func upgrade(n int, image string) reconciler.Preview {
 			{Stage: 0, Action: plan.Grant, Object: "CHANGE_VNFPKG"},
 			{Stage: 1, Action: plan.Apply, Object: deployment, From: 2, To: 2, Reason: "changed"},
 			{Stage: 2, Action: plan.Wait, Object: fmt.Sprintf("Pod/%s/amf-%x", namespace, n*7919), Reason: "until it is gone"},
+			{Stage: 2, Action: plan.Wait, Object: fmt.Sprintf("Unit/%s/amf-%x", namespace, n*7907), Reason: "until it is gone"}, // of the simulator
 		},
 		Filled: []string{"package: 1234"},
 		Diff: []drivers.Deviation{
