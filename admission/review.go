@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -93,6 +94,7 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 	// A problem that is there already is shown elsewhere, and isn't this change's fault.
 	v.Problems = append(v.Problems, r.Forbidden(settings, now)...)
 	v.Problems = append(v.Problems, r.unproposed(p)...)
+	v.Problems = append(v.Problems, unasked(p, settings)...)
 	view := r.View
 	var proposed Packages
 	if !slices.Equal(now.Repositories, settings.Repositories) {
@@ -152,6 +154,23 @@ func (r *Reviewer) unproposed(p *Proposal) (out []*desired.Problem) {
 		if err == nil && ro.Proposes() && ro.State != desired.RolloutAborted && !r.PullRequests {
 			out = append(out, &desired.Problem{File: file, Message: "\"write: " + desired.WritePullRequest + "\" needs a forge, and this server has none",
 				Remedy: "give jibe serve --remote and --forge-token, or remove write"})
+		}
+	}
+	return out
+}
+
+// unasked refuses rollouts whose gates ask the Prometheus of a VIM that has none.
+func unasked(p *Proposal, settings *desired.Settings) (out []*desired.Problem) {
+	for _, file := range slices.Sorted(maps.Keys(p.Rollouts)) {
+		ro, err := desired.ParseRollout(file, []byte(p.Rollouts[file]))
+		if err != nil || ro.State == desired.RolloutAborted {
+			continue // what can't be read is a problem of the push
+		}
+		for _, q := range ro.After.Prometheus {
+			if why := q.Unasked(settings); why != "" {
+				message, remedy, _ := strings.Cut(why, ": ")
+				out = append(out, &desired.Problem{File: file, Message: "after.prometheus: " + message, Remedy: remedy})
+			}
 		}
 	}
 	return out

@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/url"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -15,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
 // PrometheusOptions say which Prometheus the gates of rollouts ask. The zero value is none.
@@ -25,16 +29,26 @@ type PrometheusOptions struct {
 	Token string
 }
 
-// prometheusQuery asks Prometheus the queries of rollouts.
-type prometheusQuery struct{ api promapi.API }
+// prometheusQueries ask Prometheus the queries of rollouts: the server's, or a VIM's.
+type prometheusQueries struct {
+	own      *prometheusQuery // nil for none
+	settings func() (*desired.Settings, error)
+	secrets  func(ref string) (string, error)
+	guard    *egress.Guard
 
-// newPrometheusQuery is nil without a URL.
-func newPrometheusQuery(o PrometheusOptions) (func(ctx context.Context, q desired.RolloutQuery, now time.Time) (string, error), error) {
+	mu sync.Mutex
+	at map[desired.Prometheus]prometheusQuery // those of VIMs
+}
+
+// newPrometheusQueries makes them. The server's is asked wherever it is, as its operator has said so. Those of
+// VIMs are named by files, and are called as the VIMs are: secrets resolves what they refer to.
+func newPrometheusQueries(o PrometheusOptions, settings func() (*desired.Settings, error), secrets func(ref string) (string, error), guard *egress.Guard) (*prometheusQueries, error) {
+	p := &prometheusQueries{settings: settings, secrets: secrets, guard: guard, at: map[desired.Prometheus]prometheusQuery{}}
 	if o.URL == "" {
 		if o.Token != "" {
 			return nil, errors.New("--prometheus-token needs --prometheus")
 		}
-		return nil, nil
+		return p, nil
 	}
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
@@ -44,24 +58,123 @@ func newPrometheusQuery(o PrometheusOptions) (func(ctx context.Context, q desire
 	if err != nil {
 		return nil, err
 	}
-	client, err := api.NewClient(api.Config{Address: o.URL, RoundTripper: bearer{token, api.DefaultRoundTripper}})
+	own, err := newPrometheusQuery(o.URL, bearer{func() (string, error) { return token, nil }, api.DefaultRoundTripper})
 	if err != nil {
 		return nil, fmt.Errorf("--prometheus: %w", err)
 	}
-	return prometheusQuery{promapi.NewAPI(client)}.ask, nil
+	p.own = &own
+	return p, nil
+}
+
+// Unasked implements [automation.RolloutQueries].
+func (p *prometheusQueries) Unasked(q desired.RolloutQuery) string {
+	if q.VIM == "" {
+		if p.own == nil {
+			return "the server has no Prometheus: start jibe serve with --prometheus URL, name a VIM that has one (vim: NAME), or remove it"
+		}
+		return ""
+	}
+	settings, err := p.settings()
+	if err != nil {
+		return err.Error()
+	}
+	return q.Unasked(settings)
+}
+
+// Ask implements [automation.RolloutQueries].
+func (p *prometheusQueries) Ask(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error) {
+	if why := p.Unasked(q); why != "" {
+		return "", errors.New(why)
+	}
+	if q.VIM == "" {
+		return p.own.ask(ctx, q, now)
+	}
+	settings, err := p.settings()
+	if err != nil {
+		return "", err
+	}
+	of, err := p.of(settings.VIMs[q.VIM].Prometheus)
+	if err != nil {
+		return "", fmt.Errorf("%s: prometheus: %w", desired.VIMFile(q.VIM), err)
+	}
+	return of.ask(ctx, q, now)
+}
+
+// mostPrometheus bounds the clients that are kept, for their connections.
+const mostPrometheus = 100
+
+// of is the client of a VIM's.
+func (p *prometheusQueries) of(at desired.Prometheus) (prometheusQuery, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q, is := p.at[at]; is {
+		return q, nil
+	}
+	u, err := url.Parse(at.URL)
+	if err != nil {
+		return prometheusQuery{}, err
+	}
+	token := func() (string, error) { return "", nil }
+	if at.Token != "" {
+		if err := p.guard.MayCarryCredentials(u); err != nil {
+			return prometheusQuery{}, err
+		}
+		token = func() (string, error) { return p.secrets(at.Token) } // anew each time: it may be replaced
+	}
+	pem := at.CACert
+	if desired.IsRef(pem) {
+		if pem, err = p.secrets(pem); err != nil {
+			return prometheusQuery{}, fmt.Errorf("caCert: %w", err)
+		}
+	}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if pem != "" {
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM([]byte(pem)) {
+			return prometheusQuery{}, errors.New("caCert holds no PEM certificate")
+		}
+	}
+	q, err := newPrometheusQuery(at.URL, bearer{token, &http.Transport{Proxy: p.guard.ProxyFor, DialContext: p.guard.DialContext(prometheusDial), TLSClientConfig: trust,
+		MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 1}})
+	if err != nil {
+		return prometheusQuery{}, err
+	}
+	if len(p.at) >= mostPrometheus {
+		clear(p.at)
+	}
+	p.at[at] = q
+	return q, nil
+}
+
+// prometheusDial bounds the connection.
+const prometheusDial = 3 * time.Second
+
+// prometheusQuery asks one Prometheus.
+type prometheusQuery struct{ api promapi.API }
+
+func newPrometheusQuery(address string, transport http.RoundTripper) (prometheusQuery, error) {
+	client, err := api.NewClient(api.Config{Address: address, Client: &http.Client{Transport: transport, CheckRedirect: egress.SameServer}})
+	if err != nil {
+		return prometheusQuery{}, err
+	}
+	return prometheusQuery{promapi.NewAPI(client)}, nil
 }
 
 // bearer sends a token with each request.
 type bearer struct {
-	token string
+	token func() (string, error) // "" for none
 	next  http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.token != "" {
+	token, err := b.token()
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	if token != "" {
 		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+b.token)
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	return b.next.RoundTrip(r)
 }

@@ -1,15 +1,19 @@
 package app
 
 import (
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
 func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeThatIsNoNo(t *testing.T) {
@@ -42,10 +46,11 @@ func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeThatIsNoNo(t *testing.T) {
 	}))
 	defer srv.Close()
 	t.Setenv("PROMETHEUS_TOKEN", "t0ken")
-	ask, err := newPrometheusQuery(PrometheusOptions{URL: srv.URL, Token: "env:PROMETHEUS_TOKEN"})
+	queries, err := newPrometheusQueries(PrometheusOptions{URL: srv.URL, Token: "env:PROMETHEUS_TOKEN"}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ask := queries.Ask
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	always := func(v string) func(int64) string { return func(int64) string { return v } }
 	for name, c := range map[string]struct {
@@ -72,9 +77,77 @@ func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeThatIsNoNo(t *testing.T) {
 		t.Errorf("an error of Prometheus is %q, %v", why, err)
 	}
 	for _, o := range []PrometheusOptions{{Token: "env:PROMETHEUS_TOKEN"}, {URL: "prometheus:9090"}, {URL: "http://me:secret@prometheus"}, {URL: srv.URL, Token: "t0ken"}} {
-		if _, err := newPrometheusQuery(o); err == nil || strings.Contains(err.Error(), "t0ken") || strings.Contains(err.Error(), "me:secret") {
+		if _, err := newPrometheusQueries(o, nil, nil, nil); err == nil || strings.Contains(err.Error(), "t0ken") || strings.Contains(err.Error(), "me:secret") {
 			t.Errorf("%+v is taken: %v", o, err)
 		}
+	}
+}
+
+func TestTheQueryOfAVIMIsAskedOfItsOwnPrometheusAsTheVIMIsCalled(t *testing.T) {
+	var sent string
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		begin, _ := strconv.ParseFloat(r.FormValue("start"), 64)
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%.3f,"1"]]}]}}`, begin)
+	}
+	srv := httptest.NewTLSServer(http.HandlerFunc(answer))
+	defer srv.Close()
+	plain := httptest.NewServer(http.HandlerFunc(answer))
+	defer plain.Close()
+	elsewhere := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusTemporaryRedirect))
+	defer elsewhere.Close()
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
+	token := "one"
+	secrets := func(ref string) (string, error) {
+		return map[string]string{"file:/ca": ca, "file:/token": token}[ref], nil
+	}
+	settings := &desired.Settings{VIMs: map[string]*desired.VIM{
+		"edge":     {Prometheus: desired.Prometheus{URL: srv.URL, CACert: "file:/ca", Token: "file:/token"}},
+		"pasted":   {Prometheus: desired.Prometheus{URL: srv.URL, CACert: ca}},
+		"unknown":  {Prometheus: desired.Prometheus{URL: srv.URL}},
+		"moved":    {Prometheus: desired.Prometheus{URL: elsewhere.URL, CACert: ca, Token: "file:/token"}},
+		"in clear": {Prometheus: desired.Prometheus{URL: "http://prometheus.example:9090", Token: "file:/token"}},
+		"none":     {},
+	}}
+	queries := func(guard *egress.Guard) *prometheusQueries {
+		q, err := newPrometheusQueries(PrometheusOptions{}, func() (*desired.Settings, error) { return settings, nil }, secrets, guard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	here := queries(egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}))
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ask := func(q *prometheusQueries, vim string) (string, error) {
+		sent = ""
+		return q.Ask(t.Context(), desired.RolloutQuery{VIM: vim, Query: "up"}, now)
+	}
+	if why, err := ask(here, "edge"); err != nil || why != "" || sent != "Bearer one" {
+		t.Errorf("%q, %v, sent %q", why, err, sent)
+	}
+	token = "two" // it was replaced
+	if why, err := ask(here, "edge"); err != nil || why != "" || sent != "Bearer two" {
+		t.Errorf("%q, %v, sent %q", why, err, sent)
+	}
+	if why, err := ask(here, "pasted"); err != nil || why != "" || sent != "" {
+		t.Errorf("%q, %v, sent %q", why, err, sent)
+	}
+	for vim, want := range map[string]string{
+		"unknown":  "certificate",
+		"moved":    "redirect",
+		"in clear": "in clear",
+		"none":     "vims/none.yaml has no Prometheus",
+		"other":    `there is no VIM "other"`,
+		"":         "the server has no Prometheus",
+	} {
+		if why, err := ask(here, vim); err == nil || !strings.Contains(err.Error(), want) || sent != "" {
+			t.Errorf("%s: %q, %v, sent %q; want %q", vim, why, err, sent, want)
+		}
+	}
+	refused := new(egress.RefusedError)
+	if why, err := ask(queries(egress.New(egress.Options{})), "pasted"); !errors.As(err, &refused) {
+		t.Errorf("this machine is called: %q, %v", why, err)
 	}
 }
 

@@ -43,7 +43,7 @@ func (r rolloutRepo) ProposeMany(ctx context.Context, branch string, w desired.W
 
 // newRollouts makes the runner of rollouts.
 func (s *Server) newRollouts() (*automation.Rollouts, error) {
-	query, err := newPrometheusQuery(s.Prometheus)
+	queries, err := newPrometheusQueries(s.Prometheus, s.repo.Settings, s.keeper.Resolve, s.egress)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) newRollouts() (*automation.Rollouts, error) {
 	}
 	return automation.NewRollouts(automation.RolloutConfig{
 		Pulls: pulls,
-		Repo:  rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Query: query,
+		Repo:  rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Queries: queries,
 		Package: func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error) {
 			if pinned != "" {
 				if pkg, err := s.packages.Open(ctx, pinned); err == nil && pkg.VNFD.ID == vnfdID {

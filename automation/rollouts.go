@@ -50,7 +50,15 @@ type RolloutOperations interface {
 	OperationEntries(q oplog.OperationQuery) iter.Seq[oplog.OperationEntry]
 }
 
-// RolloutConfig is what [Rollouts] work with. Everything in it but Query and Pulls is required.
+// RolloutQueries ask Prometheus what gates want to know.
+type RolloutQueries interface {
+	// Unasked says why there is nobody to ask the query, "" where there is.
+	Unasked(q desired.RolloutQuery) string
+	// Ask returns why the query isn't met, "" where it is; its error is that nobody can tell.
+	Ask(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error)
+}
+
+// RolloutConfig is what [Rollouts] work with. Everything in it but Pulls is required.
 type RolloutConfig struct {
 	Repo  RolloutRepo
 	Oplog RolloutOperations
@@ -63,9 +71,7 @@ type RolloutConfig struct {
 	Prepare func(ctx context.Context, before, after *desired.Instance) ([]desired.KeyValue, error)
 	// Refused says whether an error of Prepare stays as long as the instance is what it is.
 	Refused func(err error) bool
-	// Query asks Prometheus. It returns why the query isn't met, "" where it is; its error is that
-	// nobody can tell. nil is without a Prometheus.
-	Query func(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error)
+	Queries RolloutQueries
 	// Pulls keeps the pull requests of rollouts; nil is without a forge.
 	Pulls RolloutPulls
 	Now   func() time.Time
@@ -105,7 +111,7 @@ const (
 
 // NewRollouts makes the runner, which does nothing until [Rollouts.Run].
 func NewRollouts(c RolloutConfig) *Rollouts {
-	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1), checks: newChecks(c.Query), pulls: pulls{said: map[string]rollout.Said{}}}
+	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1), checks: newChecks(c.Queries), pulls: pulls{said: map[string]rollout.Said{}}}
 	var err, lerr error
 	r.files, err = lru.New[string, parsedRollout](256)
 	r.ledgers, lerr = lru.New[string, *desired.Ledger](64)

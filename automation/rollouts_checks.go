@@ -19,7 +19,7 @@ const (
 
 // checks are the queries of gates with their last answers.
 type checks struct {
-	query func(ctx context.Context, q desired.RolloutQuery, now time.Time) (string, error)
+	queries RolloutQueries
 
 	mu   sync.Mutex
 	last map[desired.RolloutQuery]checked
@@ -30,8 +30,8 @@ type checked struct {
 	why string
 }
 
-func newChecks(query func(ctx context.Context, q desired.RolloutQuery, now time.Time) (string, error)) *checks {
-	return &checks{query: query, last: map[desired.RolloutQuery]checked{}}
+func newChecks(queries RolloutQueries) *checks {
+	return &checks{queries: queries, last: map[desired.RolloutQuery]checked{}}
 }
 
 // ask says whether all queries are met. One that nobody can tell of isn't.
@@ -48,7 +48,7 @@ func (c *checks) ask(ctx context.Context, all []desired.RolloutQuery, now time.T
 	for _, q := range all {
 		a, known := c.last[q]
 		if !known {
-			why, err := c.query(ctx, q, now)
+			why, err := c.queries.Ask(ctx, q, now)
 			if err != nil {
 				why = "nobody can tell: " + clipped(err.Error())
 			}

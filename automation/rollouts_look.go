@@ -31,8 +31,10 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 	s := &seen{loaded: x, heads: map[string]desired.Head{}}
 	product := ""
 	if x.l == nil || x.l.Ended == nil {
-		if len(x.r.After.Prometheus) > 0 && r.Query == nil {
-			return nil, fmt.Errorf("%s: after.prometheus needs a Prometheus: give jibe serve --prometheus URL, or remove it", x.file)
+		for _, q := range x.r.After.Prometheus {
+			if why := r.Queries.Unasked(q); why != "" {
+				return nil, fmt.Errorf("%s: after.prometheus: %s", x.file, why)
+			}
 		}
 		var err error
 		if product, err = r.pin(ctx, s); err != nil {

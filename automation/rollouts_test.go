@@ -183,17 +183,28 @@ func TestAnAttemptThatWasMadeAnewIsToldByAnOperationOfItsOwn(t *testing.T) {
 	}
 }
 
+// queries answer as a test has it.
+type queries func(q desired.RolloutQuery) (why string, err error)
+
+func (a queries) Ask(_ context.Context, q desired.RolloutQuery, _ time.Time) (string, error) {
+	return a(q)
+}
+
+func (queries) Unasked(q desired.RolloutQuery) string {
+	return map[bool]string{true: "vims/" + q.VIM + ".yaml has no prometheus"}[q.VIM != ""]
+}
+
 func TestQueriesOfAGateAreAskedOnceInAWhileAndOneThatNobodyCanTellOfIsNotMet(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asked := 0
 	answers := map[string]error{"down": errors.New("connection refused")}
-	c := newChecks(func(_ context.Context, q desired.RolloutQuery, _ time.Time) (string, error) {
+	c := newChecks(queries(func(q desired.RolloutQuery) (string, error) {
 		asked++
 		if q.Query == "no" {
 			return "it has no answer", nil
 		}
 		return "", answers[q.Query]
-	})
+	}))
 	ask := func(queries ...string) *rollout.Checked {
 		var all []desired.RolloutQuery
 		for _, q := range queries {
@@ -218,8 +229,8 @@ func TestQueriesOfAGateAreAskedOnceInAWhileAndOneThatNobodyCanTellOfIsNotMet(t *
 	if got := ask("down", "a"); !got.Met || asked != 6 {
 		t.Errorf("later it is %+v after %d queries", got, asked)
 	}
-	ro := &desired.Rollout{After: desired.RolloutGate{Prometheus: []desired.RolloutQuery{{Query: "a"}}}}
-	if _, err := NewRollouts(RolloutConfig{}).look(t.Context(), &loaded{file: "rollouts/r.yaml", r: ro}, nil); err == nil || !strings.Contains(err.Error(), "--prometheus") {
-		t.Errorf("without a Prometheus its file is obeyed: %v", err)
+	ro := &desired.Rollout{After: desired.RolloutGate{Prometheus: []desired.RolloutQuery{{Query: "a"}, {Query: "b", VIM: "edge"}}}}
+	if _, err := NewRollouts(RolloutConfig{Queries: queries(nil)}).look(t.Context(), &loaded{file: "rollouts/r.yaml", r: ro}, nil); err == nil || !strings.Contains(err.Error(), "rollouts/r.yaml: after.prometheus: vims/edge.yaml has no prometheus") {
+		t.Errorf("where there is nobody to ask its file is obeyed: %v", err)
 	}
 }

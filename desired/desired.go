@@ -230,6 +230,18 @@ type VIM struct {
 	// account. It replaces the same, and counts only where the host permits it.
 	InCluster   bool        `json:"inCluster,omitempty"`
 	Credentials Credentials `json:"credentials,omitzero"`
+	// Prometheus has the metrics of what runs there. Gates of rollouts may ask it.
+	Prometheus Prometheus `json:"prometheus,omitzero"`
+}
+
+// Prometheus is the API of a Prometheus.
+type Prometheus struct {
+	// URL is that of its API, without "/api/v1".
+	URL string `json:"url"`
+	// CACert is PEM, or a reference to it; "" is the system's roots.
+	CACert string `json:"caCert,omitempty"`
+	// Token is a reference to the bearer token that it wants; "" is none.
+	Token string `json:"token,omitempty"`
 }
 
 // Credentials are references: "env:NAME", "file:/path", "age:…" (encrypted).

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -112,9 +113,22 @@ type RolloutGate struct {
 // RolloutQuery is a query of PromQL. It is met where it has had an answer all the time, as in an alerting
 // rule; without a comparison, or with "bool", an answer of 0 is a no.
 type RolloutQuery struct {
+	// VIM is the one whose Prometheus is asked; "" is the server's.
+	VIM   string `json:"vim,omitempty"`
 	Query string `json:"query"`
 	// For is the time, of which all must be after the wave's end; 0 is now.
 	For time.Duration `json:"for,omitempty"`
+}
+
+// Unasked says why a VIM's Prometheus can't be asked the query, "" where it can, or where the server's is.
+func (q RolloutQuery) Unasked(s *Settings) string {
+	switch v := s.VIMs[q.VIM]; {
+	case q.VIM == "" || v != nil && v.Prometheus.URL != "":
+		return ""
+	case v == nil:
+		return fmt.Sprintf("there is no VIM %q: name one of vims/ that has prometheus: {url: https://…}, or leave vim out", q.VIM)
+	}
+	return VIMFile(q.VIM) + " has no Prometheus: write prometheus: {url: https://…} there, or leave vim out"
 }
 
 // IsZero says whether nothing must be met.

@@ -184,7 +184,9 @@ func (d *document) rolloutQuery(n *yaml.Node, where string) (q RolloutQuery) {
 		field{"query", func(_, v *yaml.Node) { q.Query = strings.TrimSpace(d.text(v, where+".query", maxRolloutQuery)) }},
 		field{"for", func(_, v *yaml.Node) { q.For, _ = d.duration(v, where+".for", maxSoak) }},
 		field{"vim", func(_, v *yaml.Node) {
-			d.fail(v, "leave it out: the one of jibe serve --prometheus is asked; tell VIMs apart by labels in the query", "%q isn't built: there is no Prometheus for each VIM", where+".vim")
+			if q.VIM = d.text(v, where+".vim", 0); v.ShortTag() == "!!str" && !settingName.MatchString(q.VIM) {
+				d.fail(v, "write the name of a file vims/<name>.yaml that has prometheus:", "%q can't name a VIM", clip(q.VIM))
+			}
 		}},
 	)
 	if n.Kind == yaml.MappingNode && q.Query == "" {

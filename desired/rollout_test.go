@@ -59,7 +59,7 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 		good + "atOnce: 200%\n":    "rollouts/r.yaml:3: \"atOnce\" isn't a share",
 		good + "windows: []\n":     "rollouts/r.yaml:3: \"windows\" has none",
 		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n":       "\"windows[0].timezone\"",
-		good + "after: {prometheus: {vim: lab, query: x}}\n":                             "\"after.prometheus.vim\" isn't built",
+		good + "after: {prometheus: {vim: a/b, query: x}}\n":                             "\"a/b\" can't name a VIM",
 		good + "after: {prometheus: [{for: 5m}]}\n":                                      "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
 		good + "after: {prometheus: [{query: x, for: ever}]}\n":                          "\"after.prometheus[0].for\" isn't a time",
 		good + "after: {soak: soon}\n":                                                   "rollouts/r.yaml:3: \"after.soak\" isn't a time",
@@ -100,6 +100,26 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 	}
 	if _, err := desired.ParseRollout("rollouts/a/b.yaml", []byte(good)); err == nil {
 		t.Error("a file in a folder below rollouts/ is taken for a rollout")
+	}
+}
+
+func TestAVIMMayHaveThePrometheusThatGatesAsk(t *testing.T) {
+	v, err := desired.ParseVIM("vims/edge.yaml", []byte("type: sim\nprometheus: {url: \"https://prometheus.example/edge\", token: \"env:TOKEN\", caCert: \"file:/ca\"}\n"))
+	if err != nil || v.Prometheus != (desired.Prometheus{URL: "https://prometheus.example/edge", Token: "env:TOKEN", CACert: "file:/ca"}) {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	ro, err := desired.ParseRollout("rollouts/r.yaml", []byte("select: {folders: [a]}\nto: {levels: {web: 1}}\nafter: {prometheus: [{vim: edge, query: up, for: 10m}, {query: up}]}\n"))
+	if err != nil || len(ro.After.Prometheus) != 2 || ro.After.Prometheus[0] != (desired.RolloutQuery{VIM: "edge", Query: "up", For: 10 * time.Minute}) {
+		t.Fatalf("%+v, %v", ro, err)
+	}
+	for _, c := range []struct {
+		vims map[string]*desired.VIM
+		want string
+	}{{map[string]*desired.VIM{"edge": v}, ""}, {map[string]*desired.VIM{"edge": {}}, "vims/edge.yaml has no Prometheus"}, {nil, `there is no VIM "edge"`}} {
+		got := ro.After.Prometheus[0].Unasked(&desired.Settings{VIMs: c.vims})
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v: %q, want %q", c.vims, got, c.want)
+		}
 	}
 }
 

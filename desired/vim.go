@@ -89,6 +89,16 @@ func ParseVIM(file string, data []byte) (*VIM, error) {
 				ref("credentials.applicationCredentialSecret", &v.Credentials.ApplicationCredentialSecret),
 			)
 		}},
+		field{"prometheus", func(_, n *yaml.Node) {
+			d.mapping(n, "prometheus",
+				field{"url", func(_, n *yaml.Node) { v.Prometheus.URL = d.endpoint(n, "prometheus.url") }},
+				field{"caCert", func(_, n *yaml.Node) { v.Prometheus.CACert = d.certificate(n, "prometheus.caCert") }},
+				ref("prometheus.token", &v.Prometheus.Token),
+			)
+			if n.Kind == yaml.MappingNode && v.Prometheus.URL == "" && len(d.problems) == 0 {
+				d.fail(n, "write {url: https://host:port}, without /api/v1", "\"prometheus\" has no url")
+			}
+		}},
 	)
 	if len(d.problems) == 0 {
 		d.completeVIM(n, v)

@@ -44,4 +44,9 @@ func TestAPlanShowsWhatAProposedRolloutWouldDo(t *testing.T) {
 	if out, err := w.TryPush(); err == nil || !strings.Contains(out, `"write: pull-request" needs a forge`) || !strings.Contains(out, "--forge-token") {
 		t.Errorf("a rollout that proposes was pushed to a server without a forge: %v\n%s", err, out)
 	}
+	w.Write("rollouts/edge.yaml", "select: {folders: [edge]}\nto: {vnfdId: "+nextSmallVnfd+"}\nafter: {prometheus: {vim: nowhere, query: up}}\n")
+	w.Commit("By the Prometheus of a VIM that isn't there")
+	if out, err := w.TryPush(); err == nil || !strings.Contains(out, `there is no VIM "nowhere"`) || !strings.Contains(out, "rollouts/edge.yaml") {
+		t.Errorf("a rollout that asks the Prometheus of no VIM was pushed: %v\n%s", err, out)
+	}
 }
