@@ -288,8 +288,33 @@ func TestTheSentinelsMasterIsFollowed(t *testing.T) {
 	r := redisserver.Start(t)
 	host, port, _ := strings.Cut(r.Address, ":")
 	replica := redisserver.Start(t, "--replicaof", host+" "+port)
-	sentinel := redisserver.Sentinel(t, "mine", r)
-	s := open(t, redis.Options{URL: "redis+sentinel://" + sentinel.Address + "/0?master=mine"})
+	sentinel := redisserver.Sentinel(t, "mine", r.Address)
+	followsTheMaster(t, r, replica, sentinel, "redis+sentinel://"+sentinel.Address+"/0?master=mine")
+}
+
+func TestTheSentinelsMasterIsFollowedOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	ca, cert, key := dir+"/ca.pem", dir+"/cert.pem", dir+"/key.pem"
+	certificates(t, ca, cert, key)
+	over := func(more ...string) (address string, args []string) { // all that they say to each other, too
+		address = redisserver.Free(t)
+		_, port, _ := strings.Cut(address, ":")
+		return address, append([]string{"--tls-port", port, "--tls-replication", "yes", "--tls-ca-cert-file", ca, "--tls-cert-file", cert, "--tls-key-file", key}, more...)
+	}
+	master, args := over()
+	r := redisserver.Start(t, args...)
+	host, port, _ := strings.Cut(master, ":")
+	_, args = over("--replicaof", host+" "+port)
+	replica := redisserver.Start(t, args...)
+	at, args := over()
+	sentinel := redisserver.Sentinel(t, "mine", master, args...)
+	followsTheMaster(t, r, replica, sentinel, fmt.Sprintf("rediss+sentinel://%s/0?master=mine&ca=%s&cert=%s&key=%s", at, ca, cert, key))
+}
+
+// followsTheMaster has a Store at a URL go on where the master is killed, and its replica takes its place.
+func followsTheMaster(t *testing.T, r, replica, sentinel *redisserver.Server, url string) {
+	t.Helper()
+	s := open(t, redis.Options{URL: url})
 	if _, err := s.Put(t.Context(), store.Record{Key: "a"}); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func startRedis(ctx context.Context, dir string, servers int, args ...string) (_
 		if err != nil {
 			return nil, err
 		}
-		s, err := redisserver.LaunchSentinel(ctx, to, masterName, r.servers[0], servers/2+1)
+		s, err := redisserver.LaunchSentinel(ctx, to, masterName, r.servers[0].Address, servers/2+1)
 		if err != nil {
 			return nil, err
 		}

@@ -100,10 +100,11 @@ func freeAt(host string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Sentinel starts a sentinel that watches a master under a name, and fails over by itself.
-func Sentinel(t testing.TB, name string, master *Server) *Server {
+// Sentinel starts a sentinel that watches the master at an address under a name, and fails over by itself.
+// args are more of its configuration.
+func Sentinel(t testing.TB, name, master string, args ...string) *Server {
 	t.Helper()
-	s, err := LaunchSentinel(t.Context(), t.TempDir(), name, master, 1)
+	s, err := LaunchSentinel(t.Context(), t.TempDir(), name, master, 1, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,13 +114,13 @@ func Sentinel(t testing.TB, name string, master *Server) *Server {
 
 // LaunchSentinel is [Sentinel] for one of several, of which quorum must agree that the master is
 // away. dir is a folder that exists, and the caller ends the sentinel.
-func LaunchSentinel(ctx context.Context, dir, name string, master *Server, quorum int) (*Server, error) {
+func LaunchSentinel(ctx context.Context, dir, name, master string, quorum int, args ...string) (*Server, error) {
 	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir, Address: address, sentinel: filepath.Join(dir, "sentinel.conf")}
-	host, port, _ := net.SplitHostPort(master.Address)
+	s := &Server{Dir: dir, Address: address, args: args, sentinel: filepath.Join(dir, "sentinel.conf")}
+	host, port, _ := net.SplitHostPort(master)
 	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s %[4]d\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port, quorum)
 	if err := os.WriteFile(s.sentinel, []byte(text), 0o600); err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"--bind", host, "--port", port, "--dir", s.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
 	}, s.args...)
 	if s.sentinel != "" {
-		args = []string{s.sentinel, "--sentinel", "--bind", host, "--port", port, "--dir", s.Dir}
+		args = append([]string{s.sentinel, "--sentinel", "--bind", host, "--port", port, "--dir", s.Dir}, s.args...)
 	}
 	s.cmd = exec.Command(program, args...)
 	s.log.Reset()
