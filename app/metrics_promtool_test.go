@@ -131,6 +131,7 @@ var rareFamilies = map[string]string{
 	"jibe_project_vnfcs":                                                "gauge",
 	"jibe_rollout_instances":                                            "gauge",
 	"jibe_rollout_phase":                                                "gauge",
+	"jibe_rollout_waiting_for_merge_since_timestamp_seconds":            "gauge",
 	"jibe_vim_errors_total":                                             "counter",
 	"jibe_vim_request_duration_seconds":                                 "histogram",
 	"jibe_vim_watch_restarts_total":                                     "counter",

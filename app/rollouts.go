@@ -182,8 +182,8 @@ func (p pageRollouts) refresh(ctx context.Context) error {
 
 // rolloutMetrics are the metrics of rollouts that haven't ended, and of those whose files aren't obeyed.
 type rolloutMetrics struct {
-	list             func(ctx context.Context) ([]automation.RolloutStatus, error)
-	state, instances *prometheus.Desc
+	list                       func(ctx context.Context) ([]automation.RolloutStatus, error)
+	state, instances, unmerged *prometheus.Desc
 }
 
 func newRolloutMetrics(s *Server) *rolloutMetrics {
@@ -191,6 +191,8 @@ func newRolloutMetrics(s *Server) *rolloutMetrics {
 		list:      func(ctx context.Context) ([]automation.RolloutStatus, error) { return s.rollouts.List(ctx) },
 		state:     prometheus.NewDesc("jibe_rollout_phase", "1 for the phase in which a rollout is that hasn't ended; \"problem\" is one whose file isn't obeyed.", []string{"rollout", "phase"}, nil),
 		instances: prometheus.NewDesc("jibe_rollout_instances", "VNF instances of a rollout that hasn't ended, by what has become of them.", []string{"rollout", "state"}, nil),
+		unmerged: prometheus.NewDesc("jibe_rollout_waiting_for_merge_since_timestamp_seconds",
+			"Since when nothing was merged of what a rollout proposes, that waits for the merge of its pull request.", []string{"rollout"}, nil),
 	}
 }
 
@@ -198,6 +200,7 @@ func newRolloutMetrics(s *Server) *rolloutMetrics {
 func (c *rolloutMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.state
 	ch <- c.instances
+	ch <- c.unmerged
 }
 
 // maxRollouts bounds the rollouts that metrics tell of one by one.
@@ -225,6 +228,9 @@ func (c *rolloutMetrics) Collect(ch chan<- prometheus.Metric) {
 		for state, n := range map[string]int{"completed": st.Counts.Completed, "already": st.Counts.Already, "failed": st.Counts.Failed,
 			"underWay": st.Counts.UnderWay, "proposed": st.Counts.Proposed, "pending": st.Counts.Pending, "passed": st.Counts.Passed, "takenBack": st.Counts.Back} {
 			ch <- prometheus.MustNewConstMetric(c.instances, prometheus.GaugeValue, float64(n), st.Name, state)
+		}
+		if st.Phase == rollout.Merging && st.Proposal != nil {
+			gauge(ch, c.unmerged, stamp(st.Proposal.Unmerged), st.Name)
 		}
 	}
 }

@@ -65,6 +65,9 @@ type RolloutPull struct {
 	Number int64     `json:"number,omitempty"`
 	Link   string    `json:"link,omitempty"`
 	At     time.Time `json:"at"`
+	// Unmerged is since when nothing was merged of what the rollout has proposed, this and what it took the
+	// place of.
+	Unmerged time.Time `json:"unmerged"`
 	// Instances is how many of it aren't on the branch yet.
 	Instances int `json:"instances"`
 	// Withdrawn is why Jibe closes it, "" where it doesn't.
@@ -178,7 +181,7 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 		st.Ended = e.At
 	}
 	if p := d.Ledger.Proposal; p != nil {
-		st.Proposal = &RolloutPull{Branch: p.Branch, Number: p.Number, Link: p.Link, At: p.At, Instances: len(p.Instances), Withdrawn: p.Withdrawn}
+		st.Proposal = &RolloutPull{Branch: p.Branch, Number: p.Number, Link: p.Link, At: p.At, Unmerged: cmp.Or(d.Ledger.Unmerged, p.At), Instances: len(p.Instances), Withdrawn: p.Withdrawn}
 	}
 	for _, f := range s.facts {
 		a, back := d.Ledger.Of(f.Instance, d.Ledger.Target), d.Ledger.BackOf(f.Instance, d.Ledger.Target)

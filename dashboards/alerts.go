@@ -130,6 +130,12 @@ func operationAlerts(p pace) group {
 			Summary:     "Rollout {{ $labels.rollout }} begins nothing more ({{ $labels.phase }})",
 			Description: "Its failures have spent the budget (what it did may be taken back just now), nobody knows what came of an instance, or its file can't be obeyed: jibe get rollouts -o wide says which.",
 		},
+		{
+			Name: "RolloutWaitsForMerge", Severity: warning,
+			Value: `time() - min by (job, rollout) (jibe_rollout_waiting_for_merge_since_timestamp_seconds)`, Bad: "> " + p.than(24*time.Hour),
+			Summary:     "Rollout {{ $labels.rollout }} has waited for the merge of its pull request for {{ $value | humanizeDuration }}",
+			Description: "Nobody has merged or closed what it proposes, or the forge is away, and the rest of the fleet stays as it is: jibe get rollouts says which pull request.",
+		},
 	}}
 }
 

@@ -346,6 +346,9 @@ type Ledger struct {
 	// that there were.
 	Proposal  *RolloutProposal
 	Proposals int
+	// Unmerged is since when people have merged nothing, though something was there to be merged whenever
+	// the rollout let them; zero where that isn't so. A proposal that is made anew goes on with it.
+	Unmerged time.Time
 	// Attempts are by instance, the latest last.
 	Attempts map[string][]Attempt
 }

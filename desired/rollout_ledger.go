@@ -48,6 +48,9 @@ func (l *Ledger) Encode() []byte {
 	if l.Proposals > 0 {
 		line("proposals", l.Proposals)
 	}
+	if !l.Unmerged.IsZero() {
+		line("unmerged", stampOf(l.Unmerged))
+	}
 	if l.Proposal != nil {
 		l.Proposal.encode(&b)
 	}
@@ -135,6 +138,7 @@ func ParseLedger(file string, data []byte) (*Ledger, error) {
 			)
 		}},
 		field{"proposals", func(_, v *yaml.Node) { l.Proposals = d.count(v, "proposals") }},
+		field{"unmerged", func(_, v *yaml.Node) { l.Unmerged = d.moment(v, "unmerged") }},
 		field{"proposal", func(_, v *yaml.Node) { l.Proposal = d.proposal(v) }},
 		field{"instances", func(_, v *yaml.Node) {
 			d.entries(v, "instances", func(k, v *yaml.Node) {

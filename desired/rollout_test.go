@@ -129,7 +129,7 @@ func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 		"1": {{Retried: true, Target: "00000000", Prior: "p", Tree: "t", Began: at, Outcome: "failed", Ended: at, Reason: "no: \"pods\" {}\n# x"}, {Target: "1e5", Wave: 1, Prior: "p", Tree: "t", Began: at}},
 		"b": {{Edited: true, Target: "12345678", Began: at, Outcome: "unknown", Ended: at}, {Back: true, Target: "12345678", Prior: "t", Tree: "p", Began: at}},
 	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two", Unknown: true, Closed: true}, Ended: &desired.RolloutEnd{At: at, As: "completed"},
-		Proposals: 3, Proposal: &desired.RolloutProposal{Branch: "jibe/rollout/x/3-3", Commit: "c", Target: "12345678", Wave: 2, At: at, Number: 7, Link: "https://forge/7", Part: at,
+		Proposals: 3, Unmerged: at, Proposal: &desired.RolloutProposal{Branch: "jibe/rollout/x/3-3", Commit: "c", Target: "12345678", Wave: 2, At: at, Number: 7, Link: "https://forge/7", Part: at,
 			Withdrawn: "main: moved", Instances: map[string]desired.ProposedTrees{"a": {Prior: "p", Tree: "t"}, "1e5": {Prior: "q", Tree: "u"}}}}
 	back, err := desired.ParseLedger("rollouts/.state/x.yaml", l.Encode())
 	if err != nil {

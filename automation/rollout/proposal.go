@@ -61,7 +61,7 @@ func (d *decider) arrivals() {
 		if p.Part.IsZero() {
 			p.Part = d.now
 		}
-		d.changed = true
+		d.l.Unmerged, d.changed = d.now, true
 	}
 }
 
@@ -79,12 +79,15 @@ func (d *decider) proposed() (out Decision, stands bool) {
 	switch pull := d.said.Pull; {
 	case pull == PullMerged, all && (pull == PullComing || pull == PullClosed):
 		d.leftOut(p)
-		d.l.Proposal, d.changed = nil, true
+		d.l.Proposal, d.l.Unmerged, d.changed = nil, time.Time{}, true
 		return out, false
 	case pull == PullClosed:
 		if p.Withdrawn == "" && d.r.State == desired.RolloutRunning && d.l.Halted == nil {
 			d.halt(fmt.Sprintf("%s was closed, and not merged", p))
 			d.l.Halted.Closed = true
+		}
+		if d.r.State != desired.RolloutRunning || d.l.Halted != nil || !d.r.Proposes() || p.Target != d.target {
+			d.l.Unmerged = time.Time{} // somebody has looked at it, and what is proposed next is another question
 		}
 		d.l.Proposal, d.changed = nil, true
 		return out, false
@@ -244,6 +247,9 @@ func Propose(l *desired.Ledger, p *desired.RolloutProposal, refused map[string]s
 	next := Begin(l, false, nil, refused, now)
 	if p != nil {
 		next.Proposal, next.Proposals = p, next.Proposals+1
+		if next.Unmerged.IsZero() {
+			next.Unmerged = now
+		}
 	}
 	return next
 }

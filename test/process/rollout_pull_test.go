@@ -77,6 +77,10 @@ func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *tes
 	}
 	w.until(rolls, gitea.StatusPending, "rollout edge: ") // other words of the same state come a minute later
 	w.comment(first.Proposal.Number, "1 instance would change", "SCALE")
+	const waits = `jibe_rollout_waiting_for_merge_since_timestamp_seconds{rollout="edge"} 1`
+	if text := string(w.Want(t, http.StatusOK, http.MethodGet, "/metrics", nil, nil).Body); !strings.Contains(text, waits) {
+		t.Errorf("no metric tells since when it waits: %s", text)
+	}
 	w.merge(first.Proposal.Number, gitea.MergeStyleSquash)
 
 	second := w.becomes("edge", "waiting for merge", true)
@@ -111,7 +115,11 @@ func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *tes
 	if _, _, err := w.admin.EditPullRequest(w.owner, w.name, second.Proposal.Number, gitea.EditPullRequestOption{State: &closed}); err != nil {
 		t.Fatal(err)
 	}
-	if halted := w.becomes("edge", "halted", false); !strings.Contains(halted.WaitsFor, fmt.Sprintf("pull request %d", second.Proposal.Number)) || halted.Counts.Completed != 1 {
+	halted := w.becomes("edge", "halted", false)
+	if text := string(w.Want(t, http.StatusOK, http.MethodGet, "/metrics", nil, nil).Body); strings.Contains(text, waits) {
+		t.Error("a metric tells that a rollout waits which is halted")
+	}
+	if !strings.Contains(halted.WaitsFor, fmt.Sprintf("pull request %d", second.Proposal.Number)) || halted.Counts.Completed != 1 {
 		t.Errorf("%+v", halted)
 	}
 	w.until(rolls, gitea.StatusFailure, "rollout edge: halted, wave 2 of 2")

@@ -17,7 +17,7 @@ import (
 // fireAndResolve are the alerts that the run makes fire, and resolve.
 var fireAndResolve = []string{
 	"VnfOperationWaitsForAPerson", "VnfOperationWaitsForInstances", "VnfRequestWaitsForMerge", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
-	"RolloutHalted",
+	"RolloutHalted", "RolloutWaitsForMerge",
 	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "ForgeNotTold", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
 	"SubscriberNotNotified", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",
 	"ReplicaHasNoSession", "ReplicaIsMissing",

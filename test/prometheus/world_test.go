@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
@@ -76,6 +77,7 @@ const (
 	resting  = "instances/east/resting"  // suspended
 	unread   = "instances/lab/unread"    // of the forge: its file can't be read
 	proposed = "instances/lab/proposed"  // of the forge: its scale-out waits for a pull request
+	waved    = "instances/lab/waved"     // of the forge: a rollout has proposed it
 	ordinary = "instances/east/ordinary" // the beginning of those that are scaled all the time
 )
 
@@ -247,7 +249,7 @@ func (w *world) startForge() {
 		"--forge", "gitea", "--forge-url", w.told.serve(t), "--forge-repository", "noc/vnfs", "--forge-token", "file:"+token, "--forge-rate", "100")
 	w.forge.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	w.elsewhere = process.NewWorkTree(t, w.bare)
-	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""), proposed + "/vnf.yaml": w.file(proposed, process.SmallVnfd, "")})
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""), proposed + "/vnf.yaml": w.file(proposed, process.SmallVnfd, ""), waved + "/vnf.yaml": w.file(waved, process.SmallVnfd, "")})
 }
 
 func (w *world) startThird() {
@@ -421,6 +423,19 @@ func (w *world) fails() {
 		}
 		return err
 	})
+	w.elsewhere.PushFiles(map[string]string{"rollouts/waves.yaml": "select: {folders: [" + waved + "]}\nto: {levels: {front: 2}}\nwrite: pull-request\n"})
+	kit.Eventually(t, func() error {
+		var list []automation.RolloutStatus
+		if err := w.forge.Get(t.Context(), "/jibe/v1/rollouts", &list); err != nil {
+			return err
+		}
+		for _, r := range list {
+			if r.Name == "waves" && r.Proposal != nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("no rollout has proposed anything: %+v", list)
+	})
 	if err := os.Rename(w.bare, w.bare+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +455,8 @@ func (w *world) mends() {
 		t.Fatal(err)
 	}
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""),
-		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n"})
+		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n",
+		waved + "/vnf.yaml":    w.file(waved, process.SmallVnfd, "levels: {front: 2}\n")}) // a merge by hand
 	w.forge.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[proposed]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	w.act(w.failing[crowded], "rollback")
 	w.main.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[waiting]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
