@@ -165,6 +165,7 @@ type Server struct {
 	forge       forge.Client     // nil where no forge is told
 	reporter    *report.Reporter // likewise
 	proposals   *proposals       // likewise
+	delivered   *delivered       // likewise
 	certificate *certificate     // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex      // while hooks are written
@@ -409,6 +410,7 @@ func (s *Server) wire(ctx context.Context) error {
 		s.oplog.OnChange(s.reporter.OperationChanged)
 		s.oplog.OnFollowed(s.reporter.OperationChanged)
 	}
+	s.delivered = s.newDelivered()
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
 		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {

@@ -3,14 +3,10 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -110,63 +106,4 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 	p.merge(p.opened(op), "merge", nil)
 	p.Await(t, op, "COMPLETED")
 	p.units(3)
-}
-
-func TestAReplicaCarriesOnWhatAnotherHasProposed(t *testing.T) {
-	api := &pullAPI{t: t, notes: map[int][]string{}}
-	forge := httptest.NewServer(api)
-	defer forge.Close()
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, list := newReplicasWith(t, 2, func(o *app.Options) {
-		o.Forge = app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}
-	})
-	api.dir = r.remote
-	r.members(list[1], 2)
-	ids := r.create(list[0], 6)
-	r.work.Write("projects/default.yaml", "write: pull-request\n")
-	r.work.Push("Propose requests")
-	r.poke(list[0])
-	kit.Eventually(t, func() error {
-		for _, s := range list {
-			a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/projects", nil)
-			if err != nil || !strings.Contains(string(a.Body), "pullRequest") {
-				return fmt.Errorf("the project isn't known yet: %w, %s", err, a.Body)
-			}
-		}
-		return nil
-	})
-	ops := map[string]string{}
-	for n, id := range ids { // some are asked of whom the instance isn't dealt to
-		ops[id] = r.scale(list[n%2], id)
-	}
-	for _, id := range ids {
-		waitsFor(t, list[1], id, "the merge of pull request")
-	}
-	r.stop[0]()
-	r.members(list[1], 1)
-	for _, id := range ids {
-		pr := api.of(branchOf(ops[id]))
-		if !pr.open {
-			t.Errorf("operation %s has the pull request %+v", ops[id], pr)
-		}
-		r.work.Pull()
-		r.work.Git("fetch", "--quiet", "origin", pr.branch)
-		r.work.Git("merge", "--quiet", "--no-ff", "-m", "Merge", "FETCH_HEAD")
-		r.work.Git("push", "--quiet", "origin", "HEAD:main")
-		api.became(pr.number, strings.TrimSpace(r.work.Git("rev-parse", "HEAD")))
-	}
-	r.poke(list[1])
-	for _, id := range ids {
-		list[1].Await(t, ops[id], "COMPLETED")
-		r.runs(list[1], id, 2)
-		kit.Eventually(t, func() error {
-			if at := api.at(branchOf(ops[id])); at != "" {
-				return fmt.Errorf("branch %s is left", branchOf(ops[id]))
-			}
-			return nil
-		})
-	}
 }

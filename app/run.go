@@ -47,6 +47,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	if s.shared() {
 		g.Go(func() error { return s.oplog.Follow(gctx) })
 		g.Go(func() error { return s.followPackages(gctx) })
+		if s.delivered != nil {
+			g.Go(func() error { return s.delivered.run(gctx) })
+		}
 		g.Go(func() error { return s.uploads.run(gctx) })
 		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
 	}

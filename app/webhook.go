@@ -66,11 +66,8 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.outcomes.WithLabelValues(deliveryTaken).Inc()
 	h.server.repo.Poke()
-	if r := h.server.reporter; r != nil {
-		r.Delivered()
-	}
-	if p := h.server.proposals; p != nil {
-		p.keeper.Delivered()
+	if d := h.server.delivered; d != nil {
+		d.take()
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
