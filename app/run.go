@@ -37,6 +37,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	}
 	if s.proposals != nil {
 		g.Go(func() error { return s.proposals.keeper.Run(gctx) })
+		g.Go(func() error {
+			return s.member.Only(gctx, "strays", (&strays{repo: s.repo, oplog: s.oplog, keeper: s.proposals.keeper, whole: s.rebuilder.Whole, log: s.Log}).run)
+		})
 	}
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })

@@ -131,6 +131,46 @@ func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
 	return tip, err
 }
 
+// OwnBranches returns, by name, the branches of the remote whose names are prefix and the id of an operation, and whose
+// tip is the very commit that this installation has made for that operation. of, which is called when the remote has
+// answered, says which operations count; only branches of those are fetched.
+func (r *Repo) OwnBranches(ctx context.Context, prefix string, of func(operation string) (bool, error)) (names []string, err error) {
+	listing, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
+	defer cancel()
+	out, err := r.git.Run(listing, "ls-remote", "--quiet", "--", r.opt.Remote, "refs/heads/"+prefix+"*")
+	if err != nil {
+		return nil, fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
+	}
+	for line := range strings.Lines(out) {
+		_, ref, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		name := strings.TrimPrefix(ref, "refs/heads/")
+		id, ok := strings.CutPrefix(name, prefix)
+		if !ok || ref == name {
+			continue
+		}
+		if counts, err := of(id); err != nil {
+			return nil, err
+		} else if !counts {
+			continue
+		}
+		tip, err := r.FetchBranch(ctx, name)
+		if errors.Is(err, desired.ErrNotFound) {
+			continue // it was removed a moment ago
+		}
+		if err != nil {
+			return nil, err
+		}
+		data, err := r.objects.Get(ctx, git.KindCommit, tip)
+		if err != nil {
+			return nil, fmt.Errorf("branch %s: %w", name, err)
+		}
+		if c, own := r.ownCommit(tip, data); own && c.Trailers[desired.TrailerOperation] == id {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // RemoveBranch removes a branch of the remote, whoever has moved it; that is done where it isn't there.
 func (r *Repo) RemoveBranch(ctx context.Context, name string) error {
 	ref := "refs/heads/" + name
