@@ -138,6 +138,13 @@ func (f *pullAPI) of(branch string) pulled {
 	return found
 }
 
+// opens is how many pull requests were ever opened.
+func (f *pullAPI) opens() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.pulls)
+}
+
 // became says that a pull request was merged as a commit, or closed.
 func (f *pullAPI) became(number int, merged string) {
 	f.mu.Lock()

@@ -107,3 +107,60 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 	p.Await(t, op, "COMPLETED")
 	p.units(3)
 }
+
+func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *testing.T) {
+	p := newProposing(t, "{pullRequest: [HEAL, SCALE]}", nil)
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	p.work.Pull()
+	p.work.Write("maintenance.yaml", "freezes: [{until: "+until+", reason: new year}]\n")
+	p.work.Push("Freeze")
+	p.work.Write(proposedFile, p.work.Read(proposedFile)+"levels: {front: 1} # tonight\n")
+	p.work.Push("One more, tonight")
+	p.told()
+	waits := func() {
+		t.Helper()
+		kit.Eventually(t, func() error {
+			var in struct{ Jibe struct{ Waiting struct{ Operation, For string } } }
+			err := p.Get(t.Context(), process.Instances+"/"+proposedID, &in)
+			if err == nil && (in.Jibe.Waiting.Operation != "SCALE" || !strings.HasPrefix(in.Jibe.Waiting.For, "frozen (new year)")) {
+				err = fmt.Errorf("nothing waits: %+v", in)
+			}
+			return err
+		})
+	}
+	waits()
+	before := p.steps()
+	heal := map[string]any{"additionalParams": map[string]any{"all": false}}
+	a := p.Want(t, http.StatusConflict, http.MethodPost, process.Instances+"/"+proposedID+"/heal", heal, nil)
+	for _, says := range []string{"SCALE waits: frozen (new year)", "a HEAL that is proposed as a pull request (write in projects/default.yaml) would be merged into that", "leave HEAL out of write there", "revert the commit"} {
+		if !strings.Contains(string(a.Body), says) {
+			t.Errorf("it is refused by %s, which lacks %q", a.Body, says)
+		}
+	}
+	if after := p.steps(); after != before || p.api.opens() != 0 {
+		t.Errorf("there are %s and %d pull requests, before %s", after, p.api.opens(), before)
+	}
+
+	// As it says.
+	p.work.Write("projects/default.yaml", "write: {pullRequest: [SCALE]}\n")
+	p.work.Push("Heal at once")
+	p.told()
+	var op string
+	kit.Eventually(t, func() error {
+		a, err := p.Do(t.Context(), http.MethodPost, process.Instances+"/"+proposedID+"/heal", heal)
+		if err == nil && a.Status != http.StatusAccepted {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		if err == nil {
+			op = a.ID()
+		}
+		return err
+	})
+	p.Await(t, op, "COMPLETED")
+	waits()
+	p.units(1)
+	p.work.Pull()
+	if got := p.work.Read(proposedFile); !strings.Contains(got, "levels: {front: 1} # tonight\n") || !strings.Contains(got, "condemned:") {
+		t.Errorf("what waits is\n%s", got)
+	}
+}

@@ -65,8 +65,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 		return err
 	}
 	if proposes && k.waits != nil {
-		return rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s waits: %s; what its project has proposed can't leave that alone: revert the commit, or ask again when it has ended",
-			k.head.Commit, k.id, k.waits.typ, k.waits.why)
+		return a.together(k, req.typ)
 	}
 	if !proposes { // else it may begin when somebody has merged it
 		if err := start.may(ctx, k.id, k.head.Dir); err != nil {

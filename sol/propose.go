@@ -39,6 +39,19 @@ func (a *api) proposes(k known, typ lcm.Type) (bool, error) {
 	return true, nil
 }
 
+// together refuses a request that would be proposed while head waits for its window: whoever merges it merges it into what
+// waits, so that nothing of it would be done before that.
+func (a *api) together(k known, typ lcm.Type) error {
+	settings, err := a.Repo.Settings()
+	if err != nil {
+		return err
+	}
+	return rest.Problem(http.StatusConflict,
+		"commit %s changed VNF instance %s, and its %s waits: %s; a %s that is proposed as a pull request (write in %s) would be merged into that, and wait with it: "+
+			"leave %s out of write there to have it done now beside what waits, revert the commit, or ask again when its %s has ended",
+		k.head.Commit, k.id, k.waits.typ, k.waits.why, typ, desired.ProjectFile(settings.ProjectOf(k.head.Dir).Name), typ, k.waits.typ)
+}
+
 func sameFiles(a, b desired.Files) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 
 // propose commits the draft on a branch for the operation. The error is that of [api.write].
