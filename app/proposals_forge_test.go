@@ -4,13 +4,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
+
+// forgeOf is how a server is given the forge noc/vnfs with that API.
+func forgeOf(t *testing.T, api http.Handler) app.ForgeOptions {
+	t.Helper()
+	forge := httptest.NewServer(api)
+	t.Cleanup(forge.Close)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}
+}
 
 // pullAPI is the API of a Gitea that keeps pull requests of a bare repository.
 type pullAPI struct {
@@ -150,6 +166,30 @@ func (f *pullAPI) became(number int, merged string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pulls[number-1].open, f.pulls[number-1].merged = false, merged
+}
+
+// merge merges a pull request in one of the ways of forges, after an edit of the proposed file, and returns the commit.
+func (f *pullAPI) merge(work *process.WorkTree, pr pulled, how string, edit func(text string) string) (commit string) {
+	f.t.Helper()
+	work.Pull()
+	work.Git("fetch", "--quiet", "origin", pr.branch)
+	switch how {
+	case "merge":
+		work.Git("merge", "--quiet", "--no-ff", "-m", "Merge", "FETCH_HEAD")
+	case "squash":
+		work.Git("merge", "--quiet", "--squash", "FETCH_HEAD")
+		work.Git("commit", "--quiet", "-m", "Scale, as one commit")
+	case "rebase":
+		work.Git("cherry-pick", "FETCH_HEAD")
+	}
+	if edit != nil {
+		work.Write(proposedFile, edit(work.Read(proposedFile)))
+		work.Git("commit", "--quiet", "--all", "--amend", "--no-edit", "--allow-empty")
+	}
+	work.Git("push", "--quiet", "origin", "HEAD:main")
+	commit = strings.TrimSpace(work.Git("rev-parse", "HEAD"))
+	f.became(pr.number, commit)
+	return commit
 }
 
 // said are the comments on a pull request that have these words.

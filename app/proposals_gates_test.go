@@ -79,13 +79,7 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 	waitsFor(t, p.Server, proposedID, "is merged; it can't begin now: frozen (new year)")
 	p.ask(http.StatusConflict, "heal", map[string]any{})
 	p.cloud.Lose("Workload/a/vdu1")
-	kit.Eventually(t, func() error {
-		all, err := process.All[process.Operation](t.Context(), p.Server, process.Operations+"?filter=(eq,isAutomaticInvocation,true)")
-		if err == nil && (len(all) != 1 || all[0].State != "COMPLETED") {
-			err = fmt.Errorf("repairs: %+v", all)
-		}
-		return err
-	})
+	p.repaired()
 	p.units(1)
 
 	// In a freeze, a request can be made: who reviews it has the time.
@@ -120,7 +114,11 @@ func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *te
 	waits := func() {
 		t.Helper()
 		kit.Eventually(t, func() error {
-			var in struct{ Jibe struct{ Waiting struct{ Operation, For string } } }
+			var in struct {
+				Jibe struct {
+					Waiting struct{ Operation, For string }
+				}
+			}
 			err := p.Get(t.Context(), process.Instances+"/"+proposedID, &in)
 			if err == nil && (in.Jibe.Waiting.Operation != "SCALE" || !strings.HasPrefix(in.Jibe.Waiting.For, "frozen (new year)")) {
 				err = fmt.Errorf("nothing waits: %+v", in)

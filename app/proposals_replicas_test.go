@@ -3,9 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,14 +25,9 @@ type proposingReplicas struct {
 func newProposingReplicas(t *testing.T, n, instances int, change func(*app.Options)) *proposingReplicas {
 	t.Helper()
 	p := &proposingReplicas{api: &pullAPI{t: t, notes: map[int][]string{}}, ops: map[string]string{}}
-	forge := httptest.NewServer(p.api)
-	t.Cleanup(forge.Close)
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	forge := forgeOf(t, p.api)
 	p.replicas, p.list = newReplicasWith(t, n, func(o *app.Options) {
-		o.Forge = app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}
+		o.Forge = forge
 		if change != nil {
 			change(o)
 		}
@@ -86,11 +78,7 @@ func TestAReplicaCarriesOnWhatAnotherHasProposed(t *testing.T) {
 		if !pr.open {
 			t.Errorf("operation %s has the pull request %+v", p.ops[id], pr)
 		}
-		p.work.Pull()
-		p.work.Git("fetch", "--quiet", "origin", pr.branch)
-		p.work.Git("merge", "--quiet", "--no-ff", "-m", "Merge", "FETCH_HEAD")
-		p.work.Git("push", "--quiet", "origin", "HEAD:main")
-		p.api.became(pr.number, strings.TrimSpace(p.work.Git("rev-parse", "HEAD")))
+		p.api.merge(p.work, pr, "merge", nil)
 	}
 	p.poke(p.list[1])
 	for _, id := range p.ids {

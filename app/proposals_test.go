@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,14 +52,7 @@ func newProposing(t *testing.T, write string, files map[string]string) *proposin
 	}
 	remote := process.NewForge(t, all)
 	p := &proposing{T: t, api: &pullAPI{t: t, dir: remote, notes: map[int][]string{}}, cloud: sim.NewCloud(), work: process.NewWorkTree(t, remote)}
-	forge := httptest.NewServer(p.api)
-	t.Cleanup(forge.Close)
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.options = app.Options{Data: t.TempDir(), Remote: remote, Cloud: p.cloud,
-		Forge: app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}}
+	p.options = app.Options{Data: t.TempDir(), Remote: remote, Cloud: p.cloud, Forge: forgeOf(t, p.api)}
 	p.restart()
 	p.units(1)
 	return p
@@ -132,29 +124,24 @@ func (p *proposing) opened(operation string) (pr pulled) {
 	return pr
 }
 
-// merge merges a pull request in one of the ways of forges, after an edit of the instance's file.
+// merge merges a pull request in one of the ways of forges, after an edit of the instance's file, and tells of it.
 func (p *proposing) merge(pr pulled, how string, edit func(text string) string) (commit string) {
 	p.Helper()
-	p.work.Pull()
-	p.work.Git("fetch", "--quiet", "origin", pr.branch)
-	switch how {
-	case "merge":
-		p.work.Git("merge", "--quiet", "--no-ff", "-m", "Merge", "FETCH_HEAD")
-	case "squash":
-		p.work.Git("merge", "--quiet", "--squash", "FETCH_HEAD")
-		p.work.Git("commit", "--quiet", "-m", "Scale, as one commit")
-	case "rebase":
-		p.work.Git("cherry-pick", "FETCH_HEAD")
-	}
-	if edit != nil {
-		p.work.Write(proposedFile, edit(p.work.Read(proposedFile)))
-		p.work.Git("commit", "--quiet", "--all", "--amend", "--no-edit", "--allow-empty")
-	}
-	p.work.Git("push", "--quiet", "origin", "HEAD:main")
-	commit = strings.TrimSpace(p.work.Git("rev-parse", "HEAD"))
-	p.api.became(pr.number, commit)
+	commit = p.api.merge(p.work, pr, how, edit)
 	p.told()
 	return commit
+}
+
+// repaired waits until one repair was made, and no more.
+func (p *proposing) repaired() {
+	p.Helper()
+	kit.Eventually(p.T, func() error {
+		all, err := process.All[process.Operation](p.Context(), p.Server, process.Operations+"?filter=(eq,isAutomaticInvocation,true)")
+		if err == nil && (len(all) != 1 || all[0].State != "COMPLETED") {
+			err = fmt.Errorf("repairs: %+v", all)
+		}
+		return err
+	})
 }
 
 // tidied waits until neither an open pull request nor a branch of an operation is left.
@@ -313,12 +300,7 @@ func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
 	third := p.scaleOut()
 	pr = p.opened(third)
 	p.stop()
-	p.work.Pull()
-	p.work.Git("fetch", "--quiet", "origin", pr.branch)
-	p.work.Git("merge", "--quiet", "--squash", "FETCH_HEAD")
-	p.work.Git("commit", "--quiet", "-m", "Scale")
-	p.work.Git("push", "--quiet", "origin", "HEAD:main")
-	p.api.became(pr.number, strings.TrimSpace(p.work.Git("rev-parse", "HEAD")))
+	p.api.merge(p.work, pr, "squash", nil)
 	p.restart()
 	p.Await(t, third, "COMPLETED")
 	p.units(2)
@@ -329,13 +311,7 @@ func TestWhatRunsIsLookedAfterWhileARequestWaitsForItsMerge(t *testing.T) {
 	op := p.scaleOut()
 	pr := p.opened(op)
 	p.cloud.Lose("Workload/a/vdu1")
-	kit.Eventually(t, func() error {
-		all, err := process.All[process.Operation](t.Context(), p.Server, process.Operations+"?filter=(eq,isAutomaticInvocation,true)")
-		if err == nil && (len(all) != 1 || all[0].State != "COMPLETED") {
-			err = fmt.Errorf("repairs: %+v", all)
-		}
-		return err
-	})
+	p.repaired()
 	p.units(1)
 	p.opened(op)
 	p.ask(http.StatusConflict, "heal", map[string]any{})

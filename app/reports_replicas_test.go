@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -58,15 +55,10 @@ func (s *statusAPI) of(commit string) (states []string) {
 
 func TestOneReplicaTellsTheForgeAndAnotherGoesOnWhereItEnded(t *testing.T) {
 	told := &statusAPI{all: map[string][]map[string]any{}}
-	forge := httptest.NewServer(told)
-	defer forge.Close()
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	forge := forgeOf(t, told)
 	r, list := newReplicasWith(t, 2, func(o *app.Options) {
 		o.BaseURL = "https://jibe.example" // by which people reach whichever of them
-		o.Forge = app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 100}
+		o.Forge = forge
 	})
 	r.members(list[1], 2)
 	success := func(commit string) {

@@ -30,26 +30,12 @@ func (l *Log) Park(ctx context.Context, opID string, change func(op *lcm.Operati
 // run again, completes the operation's record. Merged returns [ErrBusy] while a repair is under way. It is idempotent,
 // and does nothing to an operation that has ended meanwhile.
 func (l *Log) Merged(ctx context.Context, opID string, rev desired.Revision, change func(op *lcm.Operation) error) (*lcm.Operation, error) {
-	of, err := l.instanceOf(ctx, l.operations, opID)
-	if err != nil {
-		return nil, err
-	}
-	var done *lcm.Operation
-	err = l.again(ctx, of, func(ctx context.Context) error {
-		var b batch
-		op, opWas, err := l.operations.hold(ctx, opID)
-		if err != nil {
-			return err
-		}
-		inst, instWas, err := l.instance(ctx, op.Instance)
-		if err != nil {
-			return err
-		}
-		if done = op; op.State != lcm.Starting || !op.Proposed() {
+	op, err := l.alter(ctx, opID, func(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error {
+		if op.State != lcm.Starting || !op.Proposed() {
 			return nil
 		}
 		if inst.Open != op.ID {
-			if err := l.supersede(ctx, &b, op, inst); err != nil {
+			if err := l.supersede(ctx, b, op, inst); err != nil {
 				return err
 			}
 		}
@@ -60,18 +46,12 @@ func (l *Log) Merged(ctx context.Context, opID string, rev desired.Revision, cha
 		inst.Proposed, inst.Open, inst.Last, inst.LastState = "", op.ID, op.ID, ""
 		inst.Withdraw = append(slices.Clip(inst.Withdraw), op.ID)
 		operates(op, inst)
-		if err := change(op); err != nil {
-			return err
-		}
-		b.transition(op, lcm.Starting)
-		l.putOperation(&b, op, opWas, lcm.Starting)
-		l.putInstance(&b, inst, instWas)
-		return l.commit(ctx, &b)
+		return change(op)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin what operation %s proposed: %w", opID, err)
 	}
-	return done, nil
+	return op, nil
 }
 
 // Withdrawn notes that the pull request and the branch of an operation are gone.

@@ -22,21 +22,7 @@ import (
 // When the operation ends, Record closes it on the instance: it sets Open, LastState,
 // Settled, OutstandingCommit and Units by the state in which the operation ended.
 func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
-	of, err := l.instanceOf(ctx, l.operations, opID)
-	if err != nil {
-		return nil, err
-	}
-	var done *lcm.Operation
-	err = l.again(ctx, of, func(ctx context.Context) error {
-		var b batch
-		op, opWas, err := l.operations.hold(ctx, opID)
-		if err != nil {
-			return err
-		}
-		inst, instWas, err := l.instance(ctx, op.Instance)
-		if err != nil {
-			return err
-		}
+	return l.alter(ctx, opID, func(_ context.Context, _ *batch, op *lcm.Operation, inst *lcm.Instance) error {
 		state, units, unitsAfter := op.State, inst.Units, op.UnitsAfter
 		resources, resourcesAfter := inst.Resources, op.ResourcesAfter
 		if err := change(op, inst); err != nil {
@@ -61,6 +47,33 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 			closeOn(op, inst, state)
 		case op.State.Ended() && inst.Care == op.ID:
 			inst.Care = ""
+		}
+		return nil
+	})
+}
+
+// alter loads an operation and its instance, and puts both as change leaves them, together with what change adds to
+// the batch and an event for every state that the operation passed. change runs again where another writer was
+// faster, and reads with the context that it is given. Where it alters nothing, nothing is written.
+func (l *Log) alter(ctx context.Context, opID string, change func(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
+	of, err := l.instanceOf(ctx, l.operations, opID)
+	if err != nil {
+		return nil, err
+	}
+	var done *lcm.Operation
+	err = l.again(ctx, of, func(ctx context.Context) error {
+		var b batch
+		op, opWas, err := l.operations.hold(ctx, opID)
+		if err != nil {
+			return err
+		}
+		inst, instWas, err := l.instance(ctx, op.Instance)
+		if err != nil {
+			return err
+		}
+		state := op.State
+		if err := change(ctx, &b, op, inst); err != nil {
+			return err
 		}
 		b.transition(op, state)
 		l.putOperation(&b, op, opWas, state)
