@@ -140,9 +140,9 @@ type Server struct {
 	repo        *gitrepo.Repo
 	packages    *catalogue
 	store       recordStore
-	serving     *serving                                   // nil where the store is a file, or others share it
-	facts       func(context.Context) (redis.Facts, error) // nil where the store is a file
-	holder      string                                     // of leases: this process
+	serving     *serving     // nil where the store is a file, or others share it
+	redis       *redis.Store // nil where the store is a file
+	holder      string       // of leases: this process
 	member      *members.Member
 	accepted    *branch.Accepted // nil unless the store is shared, as freshness
 	freshness   *freshness

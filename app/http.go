@@ -36,6 +36,9 @@ func (s *Server) registerCollectors() {
 	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes, newReportMetrics(s.reporter), newProposalMetrics(s.recon.View().WaitingForPullRequests))
 	s.registry.MustRegister(s.auditCollectors()...)
 	s.registry.MustRegister(s.memberCollectors()...)
+	if s.redis != nil {
+		s.registry.MustRegister(newRedisMetrics(s.redis))
+	}
 }
 
 // handler is everything that the API's address serves.

@@ -26,6 +26,7 @@ type meters struct {
 	conflicts     prometheus.Counter
 	held          prometheus.Histogram
 	store         *prometheus.HistogramVec
+	fenced        prometheus.Counter
 	hooks         *prometheus.HistogramVec
 	notifications *prometheus.HistogramVec
 	rejections    *prometheus.CounterVec
@@ -74,6 +75,10 @@ func newMeters(version, revision string) *meters {
 			Help:    "Duration of reads of the store (view), and of writes until they are durable (update).",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 5, 10),
 		}, []string{"operation"}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "jibe_store_fenced_total",
+			Help: "Writes that the store refused, as the lease that they were made under had been lost.",
+		}),
 		hooks: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "jibe_hook_duration_seconds",
 			Help:    "Duration of runs of hooks of packages, by stage and outcome.",
@@ -104,7 +109,7 @@ func newMeters(version, revision string) *meters {
 
 // collectors are all of them.
 func (m *meters) collectors() []prometheus.Collector {
-	return append(m.vims.collectors(), m.build, m.git, m.conflicts, m.held, m.store, m.hooks, m.notifications, m.rejections)
+	return append(m.vims.collectors(), m.build, m.git, m.conflicts, m.held, m.store, m.fenced, m.hooks, m.notifications, m.rejections)
 }
 
 // observeGit implements [gitrepo.Options.Observe].

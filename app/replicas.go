@@ -327,6 +327,10 @@ func (s *Server) memberCollectors() []prometheus.Collector {
 			}
 			return 1
 		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "jibe_member_sessions_lost_total",
+			Help: "Sessions of this replica in the store that ended before it gave them back, counted when the next one began.",
+		}, func() float64 { return float64(s.member.Lost()) }),
 		gauge("jibe_instances_owned", "Instances whose lease this replica holds.", func() float64 { return float64(s.recon.Owned()) }),
 	}
 }

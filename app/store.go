@@ -93,16 +93,16 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.Observe = s.meters.observeStore
+	o.Observe, o.Fenced = s.meters.observeStore, s.meters.fenced.Inc
 	r, err := s.awaitRedis(ctx, o)
 	if err != nil {
 		return err
 	}
 	if s.shared() {
-		s.store, s.facts = r, r.Facts
+		s.store, s.redis = r, r
 		return s.keepPlace(ctx, place)
 	}
-	s.facts = r.Facts
+	s.redis = r
 	if s.serving, err = newServing(ctx, r, s.Log); err != nil {
 		return errors.Join(err, r.Close())
 	}
@@ -161,7 +161,7 @@ func (s *Server) lookAtStore(t *doctor.Target) {
 		t.Store = st.Facts
 		return
 	}
-	t.Redis = s.facts
+	t.Redis = s.redis.Facts
 }
 
 // inspectStore is lookAtStore where no server runs.

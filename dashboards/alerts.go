@@ -322,6 +322,18 @@ func replicaAlerts(p pace) group {
 			Summary:     "{{ $value }} of the replicas of {{ $labels.job }} that served in the last hour are missing",
 			Description: "The others have taken its instances over; there is less in reserve. jibe get members names those that serve.",
 		},
+		{
+			Name: "RedisLostRecords", Severity: warning,
+			Value: `max by (job) (jibe_redis_epoch_timestamp_seconds) - min by (job) (min_over_time(jibe_redis_epoch_timestamp_seconds[` + p.over(time.Hour) + `]))`, Bad: "> 0",
+			Summary:     "The Redis of {{ $labels.job }} no longer has all that it had answered",
+			Description: "A failover, a restart from an older file, or somebody who emptied it. Operations are rebuilt from git and no VNF notices; subscriptions and undelivered events may be gone.",
+		},
+		{
+			Name: "RedisMemoryShort", Severity: warning, For: 5 * time.Minute,
+			Value: redisMemory, Bad: "> 0.8",
+			Summary:     "The Redis of {{ $labels.job }} uses {{ $value | humanizePercentage }} of the memory that it may",
+			Description: "Where it is full, nothing can be written: requests are refused and operations stand still. Raise maxmemory, or keep fewer operations.",
+		},
 	}}
 }
 

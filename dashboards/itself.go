@@ -25,6 +25,22 @@ func itself() dashboard {
 					query{`sum by (job) (jibe_member_session_held)`, "{{job}}"}).wide(8),
 				graph("Instances owned, by replica", "short", "VNF instances that each replica looks after. When one goes, the others take its instances over.",
 					query{`max by (job, instance) (jibe_instances_owned)`, "{{job}} {{instance}}"}).stacked().wide(8),
+				graph("Leases lost", "ops", "Sessions that a replica lost, as it slept, was stopped, or couldn't reach the store in time; and writes that the store refused, as the lease that they were made under was lost.",
+					query{`sum by (job, instance) (rate(jibe_member_sessions_lost_total[$__rate_interval]))`, "sessions, {{job}} {{instance}}"},
+					query{`sum by (job, instance) (rate(jibe_store_fenced_total[$__rate_interval]))`, "refused writes, {{job}} {{instance}}"}).wide(columns),
+			}},
+			{"Redis (where it has the records)", []panel{
+				stat("Answers", "short", below(1, red), `min(jibe_redis_up)`, "Whether Redis answers all replicas. While it doesn't, nothing is begun, and writes are answered with 503.").named(yesNo).wide(6),
+				stat("Lost nothing for", "s", []step{{red, nil}, {yellow, num(60 * 60)}, {green, num(day)}}, `time() - max(jibe_redis_epoch_timestamp_seconds)`,
+					"How long ago Redis was last found not to have all that it had answered, or a backup was restored there; else how long it has been used. What is lost is rebuilt from git.").wide(6),
+				stat("Its replicas", "short", below(1, yellow), `min(jibe_redis_replicas)`, "Replicas of Redis that are connected to its master. With none, a lost machine loses the records that git doesn't have.").wide(6),
+				stat("Memory in use", "percentunit", []step{{green, nil}, {yellow, num(0.7)}, {red, num(0.8)}}, `max(`+redisMemory+`) or vector(0)`,
+					"Share of the memory that Redis may use (maxmemory); 0 where that isn't bounded. Where it is full, nothing can be written.").wide(6),
+				graph("Memory of Redis", "bytes", "What it uses, and what it may (maxmemory).",
+					query{`max by (job) (jibe_redis_memory_bytes)`, "{{job}}"}, query{`max by (job) (jibe_redis_memory_limit_bytes > 0)`, "{{job}} limit"}).wide(8),
+				graph("Records in Redis", "short", "Operations, subscriptions, events that are to be delivered, and what else is kept.", query{`max by (job) (jibe_redis_records)`, "{{job}}"}).wide(8),
+				graph("Answers each replica", "short", "1 where Redis answered that replica's scrape: a 0 of one alone is its way to Redis.",
+					query{`min by (job, instance) (jibe_redis_up)`, "{{job}} {{instance}}"}).wide(8),
 			}},
 			{"Work", []panel{
 				graph("Instances that wait to be looked at", "short", "The length of the queue. It is ordered by urgency.", query{`sum by (job) (jibe_queue_length)`, "{{job}}"}),
@@ -37,7 +53,7 @@ func itself() dashboard {
 			{"Store", []panel{
 				graph("Time of the store", "s", "95th percentile: a view reads, an update is durable when it ends.",
 					query{`histogram_quantile(0.95, sum by (le, operation) (rate(jibe_store_duration_seconds_bucket[$__rate_interval])))`, "{{operation}}"}),
-				graph("Size of the store", "bytes", "The file store.db.", query{`sum by (job) (jibe_store_size_bytes)`, "{{job}}"}),
+				graph("Size of the store", "bytes", "The file store.db; none where the records are in Redis.", query{`sum by (job) (jibe_store_size_bytes)`, "{{job}}"}),
 			}},
 			{"API", []panel{
 				graph("Requests, by status", "reqps", "API requests, a second.", query{`sum by (status) (rate(jibe_http_request_duration_seconds_count[$__rate_interval]))`, "{{status}}"}).stacked(),
@@ -70,6 +86,9 @@ func itself() dashboard {
 		},
 	}
 }
+
+// redisMemory is the share of the memory that a Redis with a limit uses.
+const redisMemory = `max by (job) (jibe_redis_memory_bytes) / (max by (job) (jibe_redis_memory_limit_bytes) > 0)`
 
 // day is in seconds.
 const day = 24 * 60 * 60

@@ -62,6 +62,7 @@ type Member struct {
 	since  time.Time
 
 	session atomic.Pointer[Session]
+	lost    atomic.Uint64 // sessions
 	living  atomic.Pointer[table]
 
 	stop    context.CancelFunc
@@ -134,6 +135,10 @@ func (m *Member) Session() *Session {
 	}
 	return nil
 }
+
+// Lost is how many sessions ended before they were given back: the store couldn't be reached in time, has
+// lost them, or the process slept. It counts a session when the next one begins.
+func (m *Member) Lost() uint64 { return m.lost.Load() }
 
 // Living are the holders of the members as they were seen last, sorted, this one among them.
 func (m *Member) Living() []string { return slices.Clone(m.living.Load().ids) }
@@ -239,6 +244,7 @@ func (m *Member) beat(ctx context.Context) error {
 	if fresh {
 		if was != nil {
 			was.close()
+			m.lost.Add(1)
 		}
 		m.session.Store(newSession(ctx, lease, m.until(asked), m.config.Now))
 		m.fresh = true

@@ -223,6 +223,9 @@ func TestAMemberThatWasStoppedFindsItsSessionEnded(t *testing.T) {
 		if next == nil || next.Lease().Token == session.Lease().Token {
 			t.Fatalf("its next session: %+v after %+v", next, session)
 		}
+		if n := m.Lost(); n != 1 {
+			t.Errorf("%d sessions are counted as lost, want 1", n)
+		}
 		// The store's clock has it held all the time: what was attached must be lost still.
 		if _, err := s.Put(store.Under(t.Context(), before), store.Record{Key: "x", Value: []byte("x")}); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("a Put under what was attached to the former session: %v", err)

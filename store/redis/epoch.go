@@ -56,6 +56,16 @@ func (s *Store) Known() store.Mark {
 	return store.Mark{Epoch: epoch, Put: put}
 }
 
+// epochs begin with the seconds since then: meet.lua.
+const epochs = 1577836800
+
+// Began is when the present epoch began, as far as this process knows: when the store was used first, or
+// last found not to have all that it had answered. It doesn't ask Redis.
+func (s *Store) Began() time.Time {
+	epoch, _ := s.known.place()
+	return time.Unix(epochs+int64(epoch), 0)
+}
+
 // node is what [Store.meet] needs of a connection.
 type node interface {
 	redis.Scripter

@@ -59,6 +59,36 @@ type Facts struct {
 	Took time.Duration
 }
 
+// Usage is what an operator watches of Redis all the time.
+type Usage struct {
+	// Memory is what Redis uses, Most what it may, bytes; 0 is unbounded.
+	Memory, Most int64
+	// Replicas is how many are connected to the master.
+	Replicas int
+	Records  int64
+}
+
+// Usage asks Redis, by two questions. It isn't asked again where it doesn't answer: ctx bounds how long
+// that may take.
+func (s *Store) Usage(ctx context.Context) (Usage, error) {
+	var u Usage
+	n, err := s.master(ctx)
+	if err == nil {
+		u.Records, err = s.client.ZCard(ctx, s.keys.index).Result()
+	}
+	if err != nil {
+		return u, fmt.Errorf("usage of the store: %w", s.failure(ctx, err))
+	}
+	text, err := n.Info(ctx, "memory", "replication").Result()
+	if err != nil {
+		return u, fmt.Errorf("usage of the store: %w", s.failure(ctx, err))
+	}
+	info := parseInfo(text)
+	u.Replicas, _ = strconv.Atoi(info["connected_slaves"])
+	u.Memory, u.Most = int64(number(info["used_memory"])), int64(number(info["maxmemory"]))
+	return u, nil
+}
+
 // Facts asks Redis.
 func (s *Store) Facts(ctx context.Context) (Facts, error) {
 	var f Facts

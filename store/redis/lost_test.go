@@ -91,8 +91,13 @@ func TestWhatRedisLostIsNoticed(t *testing.T) {
 	}
 	t.Run("it is emptied", func(t *testing.T) {
 		r := redisserver.Start(t)
-		s := open(t, redis.Options{URL: r.URL()})
+		var fenced atomic.Int64
+		s := open(t, redis.Options{URL: r.URL(), Fenced: func() { fenced.Add(1) }})
 		at, key, lease := work(t, s)
+		began := s.Began()
+		if now := time.Since(began); now < 0 || now > time.Hour {
+			t.Errorf("a Redis that is used first began %s ago", now)
+		}
 		if err := r.Client(t).FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -100,6 +105,12 @@ func TestWhatRedisLostIsNoticed(t *testing.T) {
 			t.Errorf("a Put by what was read before: %v, want ErrConflict", err)
 		}
 		noticed(t, s, at, key, lease)
+		if !s.Began().After(began) {
+			t.Errorf("what was lost leaves the beginning at %s", began)
+		}
+		if n := fenced.Load(); n != 1 {
+			t.Errorf("%d Puts are told of as fenced, want 1", n)
+		}
 	})
 	t.Run("it is started from an older file", func(t *testing.T) {
 		r := redisserver.Start(t)

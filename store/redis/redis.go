@@ -69,6 +69,9 @@ type Options struct {
 	// Observe is called after each [View] and [Update], whether or not it succeeded. It must not
 	// block. nil is nobody.
 	Observe func(operation string, took time.Duration)
+	// Fenced is called for each Put that is refused as the lease that it is made under was lost. It
+	// must not block. nil is nobody.
+	Fenced func()
 }
 
 // Store is a [store.Store] in Redis.

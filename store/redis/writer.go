@@ -252,6 +252,9 @@ func (s *Store) answered(c *call, answer []string) error {
 		}
 		return fmt.Errorf("%q has version %d: %w", answer[1], have, store.ErrConflict)
 	case "fenced":
+		if s.Fenced != nil {
+			s.Fenced()
+		}
 		return fmt.Errorf("lease %q of %s: %w", c.lease.Name, c.lease.Holder, store.ErrFenced)
 	case "epoch":
 		if _, err := s.meet(s.work); err != nil {

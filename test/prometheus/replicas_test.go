@@ -1,9 +1,11 @@
 package prometheus
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,7 +54,7 @@ func startReplicas(t *testing.T) *replicas {
 		files[dir+"/vnf.yaml"] = small(dir, process.SmallVnfd, params(""))
 	}
 	bare := process.NewForge(t, files)
-	r := &replicas{redis: redisserver.Start(t), files: process.NewWorkTree(t, bare)}
+	r := &replicas{redis: redisserver.Start(t, "--maxmemory", roomy), files: process.NewWorkTree(t, bare)}
 	flags := []string{"--store", r.redis.URL(), "--remote", "file://" + bare, "--poll", "1s"}
 	data := filepath.Join(process.ShortTempDir(t), "data")
 	r.first = process.Start(t, data, flags...)
@@ -97,6 +99,37 @@ func (p *prometheus) is(t *testing.T, expr, want string) {
 	})
 }
 
+// roomy is memory of which Redis uses hardly any.
+const roomy = "1gb"
+
+// lose has Redis run short of memory, and then lose all that it has. It comes long before the end of a
+// replica: who looks whether one is missing has to have seen both for a while.
+func (r *replicas) lose(t *testing.T, p *prometheus) {
+	t.Helper()
+	c := r.redis.Client(t)
+	text, err := c.Info(t.Context(), "memory").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used int64
+	for line := range strings.Lines(text) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory:"); ok {
+			if used, err = strconv.ParseInt(n, 10, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(used/100*115, 10)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	kit.Eventually(t, func() error { return p.alerts.fired("RedisMemoryShort") })
+	if err := errors.Join(c.ConfigSet(t.Context(), "maxmemory", roomy).Err(), c.FlushAll(t.Context()).Err()); err != nil {
+		t.Fatal(err)
+	}
+	kit.Eventually(t, func() error { return p.alerts.fired("RedisLostRecords") })
+	p.until(t, `sum(jibe_member_session_held{job="`+replicasJob+`"}) == 2`)
+}
+
 // fail ends one replica, and once that is told, Redis.
 func (r *replicas) fail(t *testing.T, p *prometheus) {
 	t.Helper()
@@ -105,10 +138,9 @@ func (r *replicas) fail(t *testing.T, p *prometheus) {
 	r.redis.Kill()
 }
 
-// mend has all serve again.
+// mend has both serve again. Redis does already.
 func (r *replicas) mend(t *testing.T) {
 	t.Helper()
-	r.redis.Start(t)
 	r.second = process.Start(t, r.second.Data, append(r.flags, "--listen", strings.TrimPrefix(r.second.URL, "http://"))...)
 	r.files.PushFiles(map[string]string{misread + "/vnf.yaml": small(misread, process.SmallVnfd, params(""))})
 }

@@ -20,7 +20,7 @@ var fireAndResolve = []string{
 	"RolloutHalted", "RolloutWaitsForMerge",
 	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "ForgeNotTold", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
 	"SubscriberNotNotified", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",
-	"ReplicaHasNoSession", "ReplicaIsMissing",
+	"ReplicaHasNoSession", "ReplicaIsMissing", "RedisLostRecords", "RedisMemoryShort",
 }
 
 func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *testing.T) {
@@ -33,6 +33,8 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 	w.lives()
 	p.until(t, `sum(up) == 5`)
 	phase(t, p, "what lives is scraped")
+	w.replicas.lose(t, p)
+	phase(t, p, "Redis was full, and has lost all")
 	w.fails()
 	phase(t, p, "all has failed")
 
@@ -45,6 +47,7 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 	kit.Eventually(t, func() error { return p.alerts.fired(fireAndResolve...) })
 	phase(t, p, "alerts fire")
 	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(false), "--listen", strings.TrimPrefix(third, "https://"))...)
+	w.replicas.redis.Start(t)  // what it says of itself is shown only while it answers
 	p.until(t, `sum(up) == 4`) // a replica is away still
 
 	var ids []string

@@ -16,6 +16,7 @@ var units = []struct {
 }{
 	// A ratio: something summed, divided by something summed.
 	{`^sum(?: by \([a-z, ]+\))? ?\((?:rate|increase)\(.*\)\)? / \(?sum`, []string{"percentunit"}},
+	{`^max\(max by \(job\) \(jibe_redis_memory_bytes\S*\) / `, []string{"percentunit"}},
 	// A time between two moments.
 	{`time\(\) - .*_timestamp_seconds|time\(\) - .*process_start_time_seconds|_timestamp_seconds.* - time\(\)`, []string{"s"}},
 	// How many series there are, or how many of something: whatever the metric is in.
