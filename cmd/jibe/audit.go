@@ -32,8 +32,9 @@ func given(f *pflag.FlagSet) string {
 
 func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "Check the log of who changed what",
+		Use:     "audit",
+		Short:   "Check the log of who changed what",
+		Example: "  jibe audit verify --data /var/lib/jibe",
 	}
 	cmd.AddCommand(newAuditVerify())
 	return cmd

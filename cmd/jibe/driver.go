@@ -9,7 +9,10 @@ import (
 // newDriver is the command of the management drivers that come with Jibe: the hook of a
 // package only needs to run one.
 func newDriver() *cobra.Command {
-	cmd := &cobra.Command{Use: "driver", Short: "Management drivers that packages of VNFs may use"}
+	cmd := &cobra.Command{
+		Use: "driver", Short: "Management drivers that packages of VNFs may use",
+		Example: "  jibe driver kubernetes-cluster < input.json",
+	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "kubernetes-cluster",
 		Short: "The driver of a VNF that is a Kubernetes cluster on virtual machines",

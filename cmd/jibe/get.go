@@ -40,7 +40,12 @@ type view struct {
 }
 
 func newGet() *cobra.Command {
-	get := &cobra.Command{Use: "get", Short: "Show what there is and what is going on"}
+	get := &cobra.Command{
+		Use: "get", Short: "Show what there is and what is going on",
+		Example: `  jibe get instances --state failing   which VNFs wait for a person
+  jibe get operations --watch          operations as they go on
+  jibe get problems                    which files aren't obeyed, and what to do`,
+	}
 	for _, v := range []view{instancesView(), operationsView(), packagesView(), subscriptionsView()} {
 		get.AddCommand(newList(v))
 		if v.one != "" {

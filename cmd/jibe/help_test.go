@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // visible yields the commands that people see.
@@ -20,12 +21,9 @@ func visible(cmd *cobra.Command, yield func(*cobra.Command)) {
 func TestEveryCommandHasExamplesThatItsFlagsAndArgumentsTake(t *testing.T) {
 	root := newRoot()
 	n := 0
-	visible(root, func(cmd *cobra.Command) {
+	hold := func(cmd *cobra.Command) {
 		if cmd.Short == "" {
 			t.Errorf("%s has no Short", cmd.CommandPath())
-		}
-		if !cmd.Runnable() {
-			return
 		}
 		n++
 		if cmd.Example == "" {
@@ -44,7 +42,7 @@ func TestEveryCommandHasExamplesThatItsFlagsAndArgumentsTake(t *testing.T) {
 					t.Errorf("%s: %q: %v", cmd.CommandPath(), part, err)
 					continue
 				}
-				own = own || meant.CommandPath() == cmd.CommandPath()
+				own = own || meant.CommandPath() == cmd.CommandPath() || !cmd.Runnable() && strings.HasPrefix(meant.CommandPath(), cmd.CommandPath()+" ")
 				if err := meant.ParseFlags(rest); err != nil {
 					t.Errorf("%s: %q: %v", cmd.CommandPath(), part, err)
 					continue
@@ -60,10 +58,29 @@ func TestEveryCommandHasExamplesThatItsFlagsAndArgumentsTake(t *testing.T) {
 		if cmd.Example != "" && !own {
 			t.Errorf("no example of %s begins with %q:\n%s", cmd.CommandPath(), cmd.CommandPath(), cmd.Example)
 		}
-	})
-	if n < 30 {
+	}
+	hold(root)
+	visible(root, hold)
+	if n < 40 {
 		t.Errorf("only %d commands were looked at", n)
 	}
+}
+
+func TestEveryCommandStandsInAGroupOfTheHelpAndEveryFlagNamesItsValueInAWord(t *testing.T) {
+	root := newRoot()
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() && cmd.Name() != "help" && cmd.Name() != "completion" && cmd.Name() != "version" && cmd.GroupID == "" {
+			t.Errorf("%s stands in no group of jibe --help", cmd.CommandPath())
+		}
+	}
+	visible(root, func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			// What stands between backquotes in the usage is taken for the name of the value.
+			if name, _ := pflag.UnquoteUsage(f); strings.ContainsAny(name, " \t") {
+				t.Errorf("%s --%s: the value is called %q", cmd.CommandPath(), f.Name, name)
+			}
+		})
+	})
 }
 
 // exampleArgs are the arguments of jibe in one line of an example, nil where there are none. What

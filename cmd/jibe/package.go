@@ -15,7 +15,10 @@ import (
 )
 
 func newPackage() *cobra.Command {
-	cmd := &cobra.Command{Use: "package", Short: "VNF packages (CSAR)"}
+	cmd := &cobra.Command{
+		Use: "package", Short: "VNF packages (CSAR)",
+		Example: "  jibe package validate ./upf-1.0   whether it can be used\n  jibe package add ./upf-1.0        bring it to the server",
+	}
 	cmd.AddCommand(newPackageValidate(), newPackageBuild(), newPackageRehash(), newPackageTestHook(), newPackageAdd())
 	return cmd
 }

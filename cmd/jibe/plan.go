@@ -168,7 +168,7 @@ func newValidate() *cobra.Command {
 }
 
 func pushOptions(cmd *cobra.Command, to *[]string) {
-	cmd.Flags().StringArrayVar(to, "push-option", nil, "an option that the push would have: terminate=12, of `git push -o terminate=12`")
+	cmd.Flags().StringArrayVar(to, "push-option", nil, "an `OPTION` that the push would have, as terminate=12 of git push -o terminate=12; may be repeated")
 }
 
 func folder(args []string) string {

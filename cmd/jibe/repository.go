@@ -25,7 +25,10 @@ import (
 )
 
 func newRepository() *cobra.Command {
-	cmd := &cobra.Command{Use: "repository", Short: "The desired repository of a data directory"}
+	cmd := &cobra.Command{
+		Use: "repository", Short: "The desired repository of a data directory",
+		Example: "  jibe repository archive --data /var/lib/jibe --output /backup/desired.git",
+	}
 	cmd.AddCommand(newRepositoryArchive(), newRepositoryWho())
 	return cmd
 }

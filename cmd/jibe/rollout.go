@@ -95,7 +95,12 @@ func rolloutTable(w io.Writer, s *sheet, list []automation.RolloutStatus) {
 
 // newRollout is the command with what can be asked of a rollout.
 func newRollout() *cobra.Command {
-	cmd := &cobra.Command{Use: "rollout", Short: "Pause, resume, approve, retry or abort a rollout"}
+	cmd := &cobra.Command{
+		Use: "rollout", Short: "Pause, resume, approve, retry or abort a rollout",
+		Long: `A rollout brings many instances to a version, wave by wave. It is a file, rollouts/NAME.yaml in the desired repository:
+to begin one, push it. These commands change what it does next, each by a commit; "jibe get rollouts" shows where it stands.`,
+		Example: "  jibe rollout approve amf-1.5   the next wave may begin\n  jibe rollout pause amf-1.5     nothing more begins",
+	}
 	cmd.AddCommand(
 		newRolloutAsk(automation.RolloutPause, "Begin nothing more of a rollout until it is resumed", "What is under way goes on to its end."),
 		newRolloutAsk(automation.RolloutResume, "Have a rollout go on that is paused or halted", "Failures so far count no more against the budget."),
@@ -147,7 +152,7 @@ func newRolloutAsk(action, short, long string) *cobra.Command {
 	}
 	c.flags(cmd.Flags())
 	if action == automation.RolloutApprove {
-		cmd.Flags().StringVar(&gate, "gate", "", "what is approved, as `jibe get rollouts -o json` has it; without it, what stands there now")
+		cmd.Flags().StringVar(&gate, "gate", "", "what is approved, as \"jibe get rollouts -o json\" has it; without it, what stands there now")
 	}
 	return cmd
 }

@@ -15,7 +15,11 @@ import (
 const maxSecret = 64 << 10
 
 func newSecret() *cobra.Command {
-	cmd := &cobra.Command{Use: "secret", Short: "Secrets in the desired repository"}
+	cmd := &cobra.Command{
+		Use: "secret", Short: "Secrets in the desired repository",
+		Example: `  jibe secret encrypt --recipient age1… < password.txt   what to write into vnf.yaml in its place
+  jibe secret scan                                       whether any stands there in clear`,
+	}
 	var recipient string
 	encrypt := &cobra.Command{
 		Use:   "encrypt --recipient KEY < SECRET",
