@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -28,9 +29,7 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := execution(ctx, newRoot(), args)
 	var exit exitError
 	switch {
 	case err == nil:
@@ -40,6 +39,15 @@ func run(args []string) int {
 	}
 	fmt.Fprintln(os.Stderr, "jibe:", err)
 	return 1
+}
+
+// execution runs the command that the arguments name.
+func execution(ctx context.Context, root *cobra.Command, args []string) error {
+	if err := called(root, args); err != nil {
+		return err
+	}
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
 }
 
 func newRoot() *cobra.Command {
@@ -81,5 +89,59 @@ variables JIBE_SERVER, JIBE_TOKEN_FILE (or JIBE_TOKEN) and JIBE_DATA say so once
 	}
 	root.AddCommand(newHook(), newVersion(), newMan())
 	completeFromServer(root)
+	explainUse(root)
 	return root
+}
+
+// explainUse has each command say how it is used where it is called in another way.
+func explainUse(root *cobra.Command) {
+	root.SetFlagErrorFunc(misused)
+	for _, cmd := range root.Commands() {
+		explainArgs(cmd)
+	}
+}
+
+func explainArgs(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		explainArgs(c)
+	}
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(cmd *cobra.Command, given []string) error { return misused(cmd, args(cmd, given)) }
+	}
+}
+
+// misused is the error of a call that isn't one, with how the command is called.
+func misused(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w\nusage: %s\n%s --help says more", err, cmd.UseLine(), cmd.CommandPath())
+}
+
+// called is nil where the arguments name a command. One that only has commands below shows its help also for
+// the name of none of them, which a script would take for success.
+func called(root *cobra.Command, args []string) error {
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		return nil // a shell asks, by a command that is there only then
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		cmd, rest = root, args
+	} else if cmd.Runnable() || cmd == root {
+		return nil
+	}
+	for len(rest) > 0 && cmd == root && strings.HasPrefix(rest[0], "-") {
+		rest = rest[1:]
+	}
+	if len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil // its flags are looked at when it is executed
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	meant := ""
+	if near := cmd.SuggestionsFor(rest[0]); len(near) > 0 {
+		meant = " (did you mean " + strings.Join(near, " or ") + "?)"
+	}
+	return fmt.Errorf("unknown command %q for %q%s\n%s --help lists those that there are", rest[0], cmd.CommandPath(), meant, cmd.CommandPath())
 }
