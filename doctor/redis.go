@@ -34,6 +34,8 @@ func (t *Target) redis(ctx context.Context) Finding {
 		return found(Failed, "Look at the disk of Redis.", "%s: its last write to the disk failed", text)
 	case version < oldestRedis:
 		return found(Warning, "Upgrade Redis to 7 or newer, or Valkey.", "%s: it is older than what is tested", text)
+	case f.Skew.Abs() >= skewWarning:
+		return found(Warning, "Have both follow a time server.", "%s: its clock and this machine's differ by %s. Leases end by its own; after a failover to a machine whose clock is another they end early or late", text, f.Skew.Abs().Round(time.Second))
 	case !f.Appends:
 		return found(Warning, "Set appendonly yes, and appendfsync always: without, a restart of Redis loses what it wrote since its last dump.", "%s: appendonly is no", text)
 	case f.Most > 0 && f.Memory > f.Most/5*4:

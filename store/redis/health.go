@@ -57,6 +57,8 @@ type Facts struct {
 	Records     int64
 	// Took is how long the shortest of three questions took.
 	Took time.Duration
+	// Skew is by how much Redis's clock, by which leases end, is ahead of this machine's.
+	Skew time.Duration
 }
 
 // Usage is what an operator watches of Redis all the time.
@@ -103,6 +105,12 @@ func (s *Store) Facts(ctx context.Context) (Facts, error) {
 				f.Took = took
 			}
 		}
+		began := time.Now()
+		at, err := s.client.Time(ctx).Result()
+		if err != nil {
+			return err
+		}
+		f.Skew = at.Sub(began.Add(time.Since(began) / 2))
 		text = ""
 		for _, section := range []string{"server", "replication", "memory", "persistence"} {
 			part, err := s.client.Info(ctx, section).Result()
