@@ -40,6 +40,8 @@ func (t *Target) redis(ctx context.Context) Finding {
 		return found(Warning, "Set appendonly yes, and appendfsync always: without, a restart of Redis loses what it wrote since its last dump.", "%s: appendonly is no", text)
 	case f.Most > 0 && f.Memory > f.Most/5*4:
 		return found(Warning, "Raise maxmemory: where it is full, nothing can be written.", "%s of %d", text, f.Most>>20)
+	case f.Plain:
+		return found(Warning, "Have Redis speak TLS, and name it by rediss://. Where the network between is trusted, leave it so.", "%s: password and records cross the network in clear", text)
 	case f.Took > slowRedis:
 		return found(Warning, "Have Redis nearer: every request waits for several of its answers.", "%s", text)
 	}

@@ -32,6 +32,7 @@ func TestWhatIsWrongWithRedisIsToldWithItsRemedy(t *testing.T) {
 		"old":         {facts: with(func(f *redis.Facts) { f.Version = "6.2.1" }), state: Warning, says: "6.2.1"},
 		"forgetful":   {facts: with(func(f *redis.Facts) { f.Appends = false }), state: Warning, says: "appendonly"},
 		"nearly full": {facts: with(func(f *redis.Facts) { f.Memory, f.Most = 90<<20, 100<<20 }), state: Warning, says: "of 100"},
+		"in clear":    {facts: with(func(f *redis.Facts) { f.Plain = true }), state: Warning, says: "in clear"},
 		"late":        {facts: with(func(f *redis.Facts) { f.Skew = -8 * time.Second }), state: Warning, says: "differ by 8s"},
 		"far away":    {facts: with(func(f *redis.Facts) { f.Took = time.Second }), state: Warning, says: "1s"},
 	} {

@@ -57,6 +57,8 @@ type Facts struct {
 	Records     int64
 	// Took is how long the shortest of three questions took.
 	Took time.Duration
+	// Plain says that the way there isn't encrypted, and leaves this machine.
+	Plain bool
 	// Skew is by how much Redis's clock, by which leases end, is ahead of this machine's.
 	Skew time.Duration
 }
@@ -93,7 +95,7 @@ func (s *Store) Usage(ctx context.Context) (Usage, error) {
 
 // Facts asks Redis.
 func (s *Store) Facts(ctx context.Context) (Facts, error) {
-	var f Facts
+	f := Facts{Plain: s.plain}
 	var text string
 	err := s.repeat(ctx, func() (err error) {
 		for range 3 {

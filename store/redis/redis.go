@@ -82,6 +82,7 @@ type Store struct {
 	keys    keys
 	scripts scripts
 	name    string // for messages: where Redis is, without a secret
+	plain   bool   // the way there isn't encrypted
 	self    string // tells this Store's Puts from others'
 	// puts is how many Puts began, and round how often some were sent again; both are the
 	// writer goroutine's.
@@ -120,7 +121,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		Options: o, cluster: at.IsClusterMode, keys: newKeys(at.prefix), scripts: newScripts(), name: at.name, self: uuid.NewString(),
+		Options: o, cluster: at.IsClusterMode, keys: newKeys(at.prefix), scripts: newScripts(), name: at.name, plain: at.plain, self: uuid.NewString(),
 		queue: make(chan *call, maxBatch), done: make(chan struct{}), tail: newTail(),
 	}
 	if s.cluster && o.Replicas > 0 {

@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +22,8 @@ import (
 type place struct {
 	redis.UniversalOptions
 	prefix, name string
+	// plain says that what is sent can be read on the way: there is no TLS, and Redis is on another machine.
+	plain bool
 }
 
 // How long Redis may take. A connection that is lost silently is noticed after answerTime.
@@ -103,6 +108,7 @@ func parse(o Options) (*place, error) {
 			p.Addrs = append(p.Addrs, host)
 		}
 	}
+	p.plain = base == "redis" && slices.ContainsFunc(p.Addrs, elsewhere)
 	if db != "" {
 		if p.DB, err = strconv.Atoi(db); err != nil || p.DB < 0 {
 			return nil, bad("the database %q is no number", db)
@@ -132,6 +138,13 @@ func parse(o Options) (*place, error) {
 		return nil, bad("there is no parameter %q", name)
 	}
 	return p, nil
+}
+
+// elsewhere says whether an address, HOST:PORT, is on another machine. A name is, unless it is localhost.
+func elsewhere(address string) bool {
+	host, _, _ := net.SplitHostPort(address) // it has a port by now
+	ip, err := netip.ParseAddr(host)
+	return host != "localhost" && (err != nil || !ip.IsLoopback())
 }
 
 // tlsConfig reads the files of a URL; "" are the system's authorities, and no certificate.
