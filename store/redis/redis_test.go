@@ -285,6 +285,9 @@ func TestStoreOnACluster(t *testing.T) {
 	}
 	eventually(t, "the cluster works", func() error { return c.Set(t.Context(), "x", "", 0).Err() })
 	suite(t, "redis+cluster://"+r.Address, c)
+	if u, err := open(t, redis.Options{URL: "redis+cluster://" + r.Address}).Usage(t.Context()); err != nil || u.Memory == 0 {
+		t.Errorf("what a cluster uses: %+v, %v", u, err)
+	}
 }
 
 func TestTheSentinelsMasterIsFollowed(t *testing.T) {
@@ -335,9 +338,20 @@ func followsTheMaster(t *testing.T, r, replica, sentinel *redisserver.Server, ur
 		}
 		return err
 	})
+	replicas := func(want int) func() error {
+		return func() error {
+			u, err := s.Usage(t.Context())
+			if err == nil && (u.Replicas != want || u.Records == 0 || u.Memory == 0) {
+				err = fmt.Errorf("it uses %+v, want %d replicas", u, want)
+			}
+			return err
+		}
+	}
+	eventually(t, "the master's replica is seen", replicas(1))
 	r.Kill()
 	eventually(t, "a Put after the failover", func() error { _, err := s.Put(t.Context(), store.Record{Key: "log/"}); return err })
 	eventually(t, "what was put before", func() error { _, err := s.Get(t.Context(), "a"); return err })
+	eventually(t, "the new master has none", replicas(0))
 }
 
 // certificates writes a certificate that is its own authority, for both sides.
