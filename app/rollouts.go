@@ -53,7 +53,7 @@ func (s *Server) newRollouts() (*automation.Rollouts, error) {
 	}
 	return automation.NewRollouts(automation.RolloutConfig{
 		Pulls: pulls,
-		Repo:  rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Queries: queries,
+		Repo:  rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Queries: queries, Away: s.recon.View().Away,
 		Package: func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error) {
 			if pinned != "" {
 				if pkg, err := s.packages.Open(ctx, pinned); err == nil && pkg.VNFD.ID == vnfdID {

@@ -58,7 +58,7 @@ type RolloutQueries interface {
 	Ask(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error)
 }
 
-// RolloutConfig is what [Rollouts] work with. Everything in it but Pulls is required.
+// RolloutConfig is what [Rollouts] work with. Everything in it but Pulls and Away is required.
 type RolloutConfig struct {
 	Repo  RolloutRepo
 	Oplog RolloutOperations
@@ -74,8 +74,11 @@ type RolloutConfig struct {
 	Queries RolloutQueries
 	// Pulls keeps the pull requests of rollouts; nil is without a forge.
 	Pulls RolloutPulls
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Away is why the VIM with the name of a file under vims/ is away, "" where it is there or nobody has looked. Nothing
+	// is begun there then. nil knows of none.
+	Away func(vim string) string
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Rollouts carry out what the files of rollouts ask for. What to do is decided by the package

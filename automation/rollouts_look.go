@@ -72,7 +72,7 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 				s.overlaps = first
 			}
 		}
-		f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected, Reached: reached}
+		f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected, Reached: reached, Away: r.away(h.VIM)}
 		if selected && !f.Reached {
 			if f.Passed, err = r.passed(ctx, h, e, product); err != nil {
 				return nil, err
@@ -171,6 +171,14 @@ func (r *Rollouts) pin(ctx context.Context, s *seen) (product string, err error)
 		set("package", tree)
 	}
 	return product, nil
+}
+
+// away is why the VIM is away, "" where it is there or nobody can tell.
+func (r *Rollouts) away(vim string) string {
+	if r.Away == nil || vim == "" {
+		return ""
+	}
+	return clipped(r.Away(vim))
 }
 
 // reached says whether the instance asks for the target already, and whether it has the labels that the
@@ -295,6 +303,10 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.At
 		f.Found, f.Reason = rollout.Completed, ""
 	case op.SupersededBy != "", op.State == lcm.Completed:
 		f.Found = rollout.Superseded
+	case op.Unseen && (requested(e) || h.Tree == op.After.Tree && e.Operated.Tree != h.Tree):
+		f.Found = rollout.UnderWay // git is still to get its end
+	case op.Unseen:
+		f.Found = rollout.Unseen
 	case op.State == lcm.FailedTemp && !op.GaveWay:
 		f.Found = rollout.FailedTemp
 	case op.State.Ended():

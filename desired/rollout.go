@@ -386,12 +386,13 @@ const (
 	OutcomeFailed     = "failed"
 	OutcomeSuperseded = "superseded" // a person did something else with the instance
 	OutcomeUnknown    = "unknown"
+	OutcomeUnseen     = "unseen" // its VIM was away, and nothing had begun: it is made anew
 )
 
 // Attempt is one try to bring an instance to a target, or with Back to take it back from there.
 type Attempt struct {
 	Back bool
-	// Retried says that a person had it made anew: it counts no more.
+	// Retried says that a person had it made anew, or that its outcome is OutcomeUnseen: it counts no more.
 	Retried bool
 	// Edited says that a pull request was merged otherwise than it was proposed: what Tree has
 	// beside the target is a person's.
@@ -438,6 +439,16 @@ func (l *Ledger) Retry(instance string) {
 		list[i].Retried = list[i].Retried || list[i].Target == l.Target
 	}
 	l.Soak, l.Approved = time.Time{}, nil
+}
+
+// Unseen counts the instance's attempts at the target of which nothing had begun as its VIM was away.
+func (l *Ledger) Unseen(instance, target string) (n int) {
+	for _, a := range l.Attempts[instance] {
+		if a.Target == target && a.Outcome == OutcomeUnseen {
+			n++
+		}
+	}
+	return n
 }
 
 // Failures counts the attempts at the target that have failed, forgiven or not.

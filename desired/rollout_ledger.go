@@ -167,7 +167,7 @@ func (d *document) attempt(n *yaml.Node, where string) (a Attempt) {
 		field{"back", func(_, v *yaml.Node) { a.Back = d.boolean(v, dotted(where, "back")) }},
 		field{"wave", func(_, v *yaml.Node) { a.Wave = d.count(v, dotted(where, "wave")) }},
 		field{"outcome", func(_, v *yaml.Node) {
-			a.Outcome = d.oneOf(v, dotted(where, "outcome"), OutcomeCompleted, OutcomeFailed, OutcomeSuperseded, OutcomeUnknown)
+			a.Outcome = d.oneOf(v, dotted(where, "outcome"), OutcomeCompleted, OutcomeFailed, OutcomeSuperseded, OutcomeUnknown, OutcomeUnseen)
 		}},
 		moment("began", &a.Began), moment("ended", &a.Ended))
 	return a

@@ -172,6 +172,9 @@ type Operation struct {
 	// GaveWay says that it rests in FAILED_TEMP for a newer commit to take its place. It is carried on
 	// where that commit has gone.
 	GaveWay bool `json:"gaveWay,omitempty"`
+	// Unseen says that it was ROLLED_BACK as its VIM was away for all the time that it may stay in STARTING: nothing of
+	// it had begun, and it may be asked for again when the VIM is back.
+	Unseen bool `json:"unseen,omitempty"`
 	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
 	SupersededBy string `json:"supersededBy,omitempty"`
 }

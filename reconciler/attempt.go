@@ -48,8 +48,11 @@ type attempt struct {
 	// drain is how long connections get after traffic was switched, or before a
 	// graceful termination.
 	drain time.Duration
-	// vim is the name of the instance's main VIM.
-	vim string
+	// vim is the name of the instance's main VIM, and onlyVIM that of a file under vims/ where the instance
+	// runs nowhere else.
+	vim, onlyVIM string
+	// blind says that its VIM couldn't be seen.
+	blind bool
 }
 
 // tell records what runs, as it was seen last.
@@ -118,6 +121,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		if err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}
+		x.outcomes.unseen.seen(a.onlyVIM)
 		_, planning := x.traces.Start(ctx, "plan", trace.Internal)
 		x.clocks.resume()
 		if a.op.Automatic {
@@ -256,7 +260,7 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 		return nil, err
 	}
 	if at, err := settings.MainPlace(a.want.Source.Instance); err == nil { // it was found a moment ago
-		a.vim = at.Name
+		a.vim, a.onlyVIM = at.Name, onlyVIM(at, a.want.Source.Instance)
 	}
 	if err := x.inBounds(ctx, a, settings); err != nil {
 		return nil, err

@@ -63,6 +63,7 @@ type driftRepair struct {
 	problems headProblems
 	drifts   *drifts
 	away     *absences
+	unseen   *unseenVIMs
 	clocks   clocks
 	pause    repairPause
 	metrics  *Metrics
@@ -117,7 +118,7 @@ func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lc
 	if len(due) > 0 || len(inst.VIMs) == 0 && l.want.Source.Instance != nil {
 		if err := r.identity.confirm(ctx, inst, l.want.Source.Instance); err != nil {
 			r.problems.stuck(ctx, head, err)
-			return r.unseen(), r.quietly(ctx, err)
+			return r.lookLater(), r.quietly(ctx, err)
 		}
 	}
 	if len(due) > 0 && !r.drifts.known(r.id, signature(l.seen, due), r.clocks.now()) {
@@ -212,14 +213,14 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 	drv, err := r.resolver.vims.driver(ctx, at)
 	if err != nil {
 		r.problems.stuck(ctx, inst.Operated, err)
-		return l, r.unseen(), r.quietly(ctx, err)
+		return l, r.lookLater(), r.quietly(ctx, err)
 	}
 	if left := r.away.left(drv, r.clocks.now()); left > 0 {
 		return l, left + rand.N(awayAgain), nil
 	}
 	if l.want, l.drv, err = r.resolver.resolve(ctx, inst.Operated, inst.Settled); err != nil {
 		r.problems.stuck(ctx, inst.Operated, err)
-		return l, r.unseen(), r.quietly(ctx, err)
+		return l, r.lookLater(), r.quietly(ctx, err)
 	}
 	l.want.Condemned = at.Condemned
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
@@ -227,9 +228,11 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 	l.seen, err = drv.Observe(looking, l.want)
 	if errors.Is(err, drivers.ErrUnavailable) {
 		r.away.mark(drv, r.clocks.now().Add(awayPause))
-		return l, r.unseen(), nil
+		r.unseen.mark(r.onlyVIM(at), sentence(err), r.clocks.now())
+		return l, r.lookLater(), nil
 	}
 	r.away.mark(drv, time.Time{})
+	r.unseen.seen(r.onlyVIM(at))
 	return l, 0, err
 }
 
@@ -241,13 +244,13 @@ func (r *driftRepair) missing(ctx context.Context, rev desired.Revision, at *des
 	}
 	if _, err := r.packages.Newest(at.VnfdID); err != nil {
 		r.problems.stuck(ctx, rev, err)
-		return r.unseen()
+		return r.lookLater()
 	}
 	return 0
 }
 
-// unseen spreads the next looks at a VIM that is away.
-func (r *driftRepair) unseen() time.Duration { return awayAgain + rand.N(awayAgain) }
+// lookLater spreads the next looks at a VIM that is away.
+func (r *driftRepair) lookLater() time.Duration { return awayAgain + rand.N(awayAgain) }
 
 // quietly is nil for what doesn't pass by trying again: a VIM that git no longer
 // names, a package that can't be rendered. It is tried again all the same, as

@@ -34,6 +34,7 @@ type outcomes struct {
 	// failureGrace is how long a refusal that may pass must stand before it is believed.
 	failureGrace time.Duration
 	metrics      *Metrics
+	unseen       *unseenVIMs
 	// look has the instance looked at again, await after a while.
 	look  func(urgency)
 	await func(after time.Duration)
@@ -43,7 +44,11 @@ type outcomes struct {
 // time for which its VIM is away doesn't count against it; an operation that was cancelled
 // doesn't wait.
 func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
-	if !errors.Is(err, drivers.ErrUnavailable) || a.op.State == lcm.Starting {
+	if errors.Is(err, drivers.ErrUnavailable) {
+		o.unseen.mark(a.onlyVIM, sentence(err), o.clocks.now())
+		a.blind = true
+	}
+	if !a.blind || a.op.State == lcm.Starting {
 		return o.giveUp(ctx, a, err)
 	}
 	if done, err := o.cancelled(ctx, a, false); done || err != nil {
@@ -158,6 +163,7 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, why cause, problem *lc
 		}
 		op.Journal = a.journal
 		op.Contended, op.GaveWay = a.contended, a.gaveWay
+		op.Unseen = op.State == lcm.RolledBack && why == causeTimeout && (a.blind || o.unseen.why(a.onlyVIM, o.clocks.now()) != "")
 		op.HookProcess, op.HookMember, op.DrainFrom = nil, "", time.Time{}
 		if a.drv != nil {
 			a.tell(op)

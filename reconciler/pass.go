@@ -62,7 +62,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	vims := providedVIMs{id, log, r.Repo, seal, writes}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
-		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics,
+		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics, unseen: r.unseen,
 		look: func(u urgency) { r.line.add(id, u) }, await: func(after time.Duration) { r.line.addAfter(id, atWork, after) },
 	}
 	identity := vimIdentity{id, r.Oplog, r.vims}
@@ -93,7 +93,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	}
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
-		drifts: r.drifts, away: r.away, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
+		drifts: r.drifts, away: r.away, unseen: r.unseen, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
 		checker: r.checker, outside: r.outside, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
 	}
 	return p

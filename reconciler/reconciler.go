@@ -172,6 +172,7 @@ type Reconciler struct {
 	outside  *outside
 	pins     pause
 	away     *absences
+	unseen   *unseenVIMs
 	memory   *memory
 	underway *hooks.Registry // set by Run
 	asking   *grantCalls
@@ -227,6 +228,7 @@ func New(c Config) (*Reconciler, error) {
 		waits:    newWaits(),
 		outside:  newOutside(),
 		away:     newAbsences(),
+		unseen:   newUnseenVIMs(),
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 		awaited:  newAwaited(),

@@ -59,11 +59,13 @@ func (d *decider) takeBack() (out Decision, failed, done int) {
 		}
 		return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(place[b.Instance], place[a.Instance]))
 	})
-	busy := ""
+	busy, gone := "", awayFrom{}
 	for _, f := range rest {
 		switch {
 		case f.Busy != "":
 			busy = cmp.Or(busy, f.Dir+": "+f.Busy)
+		case f.Away != "" && !f.Found.Occupies():
+			gone.add(f)
 		case f.Found.Occupies() || places.take(f): // what waits in FAILED_TEMP has its place already
 			out.Back = append(out.Back, f.Instance)
 		}
@@ -77,9 +79,11 @@ func (d *decider) takeBack() (out Decision, failed, done int) {
 	case out.Waits != "": // for its window
 	case busy != "":
 		out.Waits = "instances of which something else is under way (" + busy + ")"
+	case gone.n > 0:
 	default:
 		out.Waits = "a place: all are taken by what waits for a person"
 	}
+	gone.tell(&out, d.now)
 	return out, failed, done
 }
 

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,11 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 			if err := w.carryOut(d); err != nil {
 				t.Fatal(err)
 			}
+			for _, dir := range slices.Concat(d.Start, d.Propose) {
+				if f := w.facts[dir]; f.Away != "" {
+					t.Fatalf("%s is begun with while %s is away", dir, f.VIM)
+				}
+			}
 			occupied, at := 0, map[string]int{}
 			for _, f := range w.facts {
 				if f.Found.Occupies() {
@@ -111,7 +117,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			next(rapid.Bool().Draw(t, "killed"))
 			dirs := w.underWay(rollout.UnderWay, rollout.Waiting)
-			switch what := rapid.SampledFrom([]string{"ends", "ends", "ends", "fails", "healed", "joins", "held", "time", "edit", "target", "pause", "merge", "merge", "part", "close", "moves", "away", "write"}).Draw(t, "what"); what {
+			switch what := rapid.SampledFrom([]string{"ends", "ends", "ends", "fails", "unseen", "vim", "healed", "joins", "held", "time", "edit", "target", "pause", "merge", "merge", "part", "close", "moves", "away", "write"}).Draw(t, "what"); what {
 			case "merge", "part": // of whatever is open, wanted still or not
 				if !w.pull.open || w.l.Proposal == nil {
 					break
@@ -141,6 +147,17 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 				f.Ended = w.now
 				if f.Found = rollout.Completed; what == "fails" {
 					f.Found = rapid.SampledFrom([]rollout.Found{rollout.FailedTemp, rollout.Failed, rollout.Superseded, rollout.Unknown}).Draw(t, "how")
+				}
+			case "unseen":
+				if dirs = slices.DeleteFunc(dirs, func(dir string) bool { return w.facts[dir].Back }); len(dirs) > 0 {
+					w.unseen(w.facts[rapid.SampledFrom(dirs).Draw(t, "which")])
+				}
+			case "vim":
+				vim, why := fmt.Sprintf("vim-%d", rapid.IntRange(0, 2).Draw(t, "which")), rapid.SampledFrom([]string{"", "no answer"}).Draw(t, "why")
+				for _, f := range w.facts {
+					if f.VIM == vim {
+						f.Away = why
+					}
 				}
 			case "healed": // by hand
 				for _, dir := range w.underWay(rollout.FailedTemp) {
@@ -183,7 +200,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 				}
 			}
 			for _, f := range w.facts {
-				f.Passed, f.Busy = "", ""
+				f.Passed, f.Busy, f.Away = "", "", ""
 				if f.Found.Occupies() {
 					f.Found, f.Ended = rollout.Completed, w.now
 				}
@@ -198,4 +215,28 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 			t.Fatalf("pull request %d is open at the end", w.pull.number)
 		}
 	})
+}
+
+func TestAVIMThatOnlyOneInstanceNeverSeesIsAFailureInTheEnd(t *testing.T) {
+	w := newWorld()
+	if err := w.set(fmt.Sprintf(fileOf, "", 1, 1, 1, "halt", "direct", "running")); err != nil {
+		t.Fatal(err)
+	}
+	w.add("instances/s01", "vim-0")
+	for n := 0; ; n++ {
+		d := w.decide()
+		if d.Phase == rollout.Halted {
+			if n != 6 || d.Counts.Failed != 1 {
+				t.Errorf("halted after %d attempts, with %+v", n, d.Counts)
+			}
+			return
+		}
+		if n > 6 || len(d.Start) != 1 {
+			t.Fatalf("attempt %d: %+v", n, d)
+		}
+		if err := w.carryOut(d); err != nil {
+			t.Fatal(err)
+		}
+		w.unseen(w.facts["instances/s01"])
+	}
 }

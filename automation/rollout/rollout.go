@@ -26,6 +26,7 @@ const (
 	Failed     Found = "failed"
 	Superseded Found = "superseded" // somebody did something else with the instance meanwhile
 	Unknown    Found = "unknown"    // nobody can tell
+	Unseen     Found = "unseen"     // its VIM was away until the operation ended, of which nothing had begun
 )
 
 // Occupies says whether the attempt takes a place of atOnce.
@@ -47,6 +48,8 @@ type Fact struct {
 	Passed string
 	// Busy is why nothing can be begun with it now, "" where it can.
 	Busy string
+	// Away is why its VIM is away, "" where that is there or nobody has looked.
+	Away string
 	// Back says that it stands where it was before its attempt at the target, and Stays why it can't be
 	// taken back there, "" where it can. Both are known of what has such an attempt.
 	Back  bool
@@ -217,6 +220,11 @@ func (d *decider) outcomes() {
 			a.Outcome = desired.OutcomeSuperseded
 		case Unknown:
 			a.Outcome = desired.OutcomeUnknown
+		case Unseen:
+			a.Outcome, a.Retried = desired.OutcomeUnseen, true
+			if d.l.Unseen(f.Instance, a.Target) > mostUnseen {
+				a.Outcome, a.Retried = desired.OutcomeFailed, false
+			}
 		default:
 			continue
 		}
@@ -345,7 +353,7 @@ func (d *decider) next() {
 // begin picks who starts now. open is false where the wave under way has ended.
 func (d *decider) begin() (out Decision, open bool) {
 	busy, pending := 0, 0
-	places := d.places()
+	places, gone := d.places(), awayFrom{}
 	out.Phase = Running
 	waits := ""
 	for _, f := range d.facts {
@@ -360,6 +368,8 @@ func (d *decider) begin() (out Decision, open bool) {
 		case f.Busy != "":
 			busy++
 			waits = cmp.Or(waits, f.Dir+": "+f.Busy)
+		case f.Away != "":
+			gone.add(f)
 		case places.take(f):
 			out.Start = append(out.Start, f.Instance)
 		}
@@ -391,9 +401,11 @@ func (d *decider) begin() (out Decision, open bool) {
 		out.Waits = d.pulled(d.l.Proposal)
 	case busy > 0:
 		out.Waits = fmt.Sprintf("%s of which something else is under way (%s)", instances(busy), waits)
+	case gone.n > 0:
 	default:
 		out.Waits = fmt.Sprintf("a place: %d of %d are taken by what has failed and waits for a person", places.taken, places.most)
 	}
+	gone.tell(&out, d.now)
 	return out, true
 }
 

@@ -151,6 +151,15 @@ func (w *world) does(words []string) error {
 		return each(func(f *rollout.Fact) { f.Busy = "an operation is under way" })
 	case "free":
 		return each(func(f *rollout.Fact) { f.Busy, f.Passed = "", "" })
+	case "vim": // NAME is away, for the reason; without one it is back
+		for _, f := range w.facts {
+			if f.VIM == args[0] {
+				f.Away = strings.Join(args[1:], " ")
+			}
+		}
+		return nil
+	case "unseen": // its operation was rolled back, as was its file
+		return each(w.unseen)
 	case "completed":
 		return found(rollout.Completed, "")
 	case "fails":

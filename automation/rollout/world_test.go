@@ -171,6 +171,12 @@ func (w *world) carryOut(d rollout.Decision) error {
 	return nil
 }
 
+// unseen has the instance's operation end with nothing done, as its VIM was away.
+func (w *world) unseen(f *rollout.Fact) {
+	f.Found, f.Ended, f.Reached, f.Back, f.Tree = rollout.Unseen, w.now, false, false, strings.Repeat("a", 40)
+	w.begun[w.r.To.Digest()+" "+f.Dir]--
+}
+
 // underWay are the instances whose operations haven't ended.
 func (w *world) underWay(found ...rollout.Found) (dirs []string) {
 	for _, dir := range w.dirs() {

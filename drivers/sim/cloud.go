@@ -27,6 +27,7 @@ type Cloud struct {
 	serial    uint64                        // of the last incarnation given out
 	latency   time.Duration
 	away      error
+	outages   map[string]*outage // name of a VIM -> why and how it is away
 	failing   map[string]string  // key -> why its units don't become ready
 	refused   map[string]string  // key -> why it is never accepted
 	denied    map[string]string  // key -> why somebody else's webhook doesn't let it pass
@@ -77,6 +78,7 @@ func NewCloud() *Cloud {
 	return &Cloud{
 		instances: make(map[string]map[string]*object),
 		owners:    make(map[string]string),
+		outages:   make(map[string]*outage),
 		failing:   make(map[string]string),
 		refused:   make(map[string]string),
 		denied:    make(map[string]string),

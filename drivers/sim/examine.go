@@ -15,7 +15,7 @@ const present = "present"
 // Examine implements [drivers.Driver]. An object has a content and a count, and no other
 // fields.
 func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.reach(ctx); err != nil {
 		return nil, err
 	}
 	o, err := d.cloud.observe(r.Source.Instance.ID)

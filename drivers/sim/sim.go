@@ -39,7 +39,7 @@ func (d *Driver) Identity(ctx context.Context) (string, error) { return d.vim.En
 
 // Observe reports what the cloud has of the instance.
 func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.reach(ctx); err != nil {
 		return plan.Observed{}, err
 	}
 	o, err := d.cloud.observe(r.Source.Instance.ID)
@@ -55,7 +55,7 @@ func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.
 		if s.Action != plan.Apply && s.Action != plan.Scale {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
+		if err := d.reach(ctx); err != nil {
 			return err
 		}
 		d.cloud.verifies.Add(1)
@@ -73,7 +73,7 @@ func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.
 func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	parts, _ := r.Form.([]part)
 	for _, s := range steps {
-		if err := ctx.Err(); err != nil {
+		if err := d.reach(ctx); err != nil {
 			return err
 		}
 		if err := d.do(r.Source.Instance.ID, parts, s); err != nil {

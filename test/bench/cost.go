@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/lab"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -142,7 +143,7 @@ func (b *bench) observe(ctx context.Context, o *observed, n int) error {
 	if o.jibe, err = furnish(ctx, s, map[string]string{"sim": simVIM}); err != nil {
 		return err
 	}
-	o.looks = looker(s.Data)
+	o.looks = lab.At(s.Data).Observes
 	b.progress("%d instances at the server %s", n, o.name)
 	if err = o.addUnseen(ctx, "fill", 0, n, func(_ int, id string) string { return o.vnf(id, "instantiated", "vim: sim\n") }); err == nil {
 		err = o.still(ctx, n)

@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/test/lab"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -117,8 +118,8 @@ func parts() []part {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == labVerb {
-		err = serveLab(ctx, os.Args[2:])
+	if len(os.Args) > 1 && os.Args[1] == lab.Verb {
+		err = lab.Serve(ctx, os.Args[2:])
 	} else {
 		err = run(ctx, os.Args[1:])
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/lab"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -207,7 +208,7 @@ func (s *soak) meddle(ctx, inTime context.Context) {
 		return
 	}
 	defer w.close()
-	change := meddler(s.Data)
+	change := lab.At(s.Data).Resize
 	first, n := s.n*3/4, s.n/4
 	for step := 0; pause(inTime, meddlePeriod); step++ {
 		i := first + step*7%n
