@@ -46,6 +46,7 @@ type options struct {
 	upload    int           // MiB of the package that is uploaded
 	recorded  int           // operations in the store while lists are asked for
 	upgraded  int           // instances in one commit
+	rolled    int           // instances of a rollout
 	soaked    int           // instances in the soak
 	soakFor   time.Duration // how long it takes
 	many      int           // operations later
@@ -100,6 +101,7 @@ func parts() []part {
 		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
 		{name: "cost", title: "What metrics and traces cost", run: (*bench).cost},
 		{name: "notifications", title: "Notifications to many subscribers, one dead and one slow", run: (*bench).notifications},
+		{name: "rollout", title: "A rollout of many sites in waves", run: (*bench).rollout},
 		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
 		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
 		{name: "share", title: "Jibe's own share of an operation", needs: onCluster, run: (*bench).share},
@@ -225,6 +227,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
 	f.IntVar(&o.recorded, "recorded", 0, "operations in the store while lists are asked for; least is one an instance")
 	f.IntVar(&o.upgraded, "upgraded", 1000, "instances upgraded by one commit")
+	f.IntVar(&o.rolled, "rolled", 3000, "sites of the simulator that a rollout upgrades")
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
 	f.IntVar(&o.soaked, "soaked", 50_000, "instances in the soak")
@@ -240,7 +243,7 @@ func parse(args []string) (options, error) {
 	if *short {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
-		for name, value := range map[string]string{"sizes": "1,100", "grown": "1000,3000", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
+		for name, value := range map[string]string{"sizes": "1,100", "grown": "1000,3000", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20", "rolled": "300",
 			"standing": "100", "upload": "50", "resting": "20s", "stacks": "2"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
@@ -253,7 +256,7 @@ func parse(args []string) (options, error) {
 		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
 	o.only, o.laid = strings.Split(*only, ","), strings.Split(*laid, ",")
-	for _, name := range []string{"soak", "cost"} {
+	for _, name := range []string{"soak", "cost", "rollout"} {
 		if o.binary != "" && slices.Contains(o.only, name) {
 			return o, fmt.Errorf("the part %s is of this tree's server, which -jibe isn't: leave one of them out (-only)", name)
 		}
