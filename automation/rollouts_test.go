@@ -51,6 +51,7 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 	automatic := func(o *lcm.Operation) { o.Automatic = true }
 	earlier := func(o *lcm.Operation) { o.Started = began.Add(-10 * time.Second) }
 	superseded := func(o *lcm.Operation) { o.SupersededBy = "x" }
+	unseen := func(o *lcm.Operation) { o.Unseen = true }
 	beside := func(o *lcm.Operation) { o.Beside = desired.Revision{Commit: "c", Tree: "new"} }
 	healed := op("old", "old healed", lcm.Completed, beside)
 	for name, c := range map[string]struct {
@@ -67,6 +68,9 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 		"it was completed":                          {ops: records{op("old", "new", lcm.Completed)}, head: "new", reached: true, want: rollout.Completed},
 		"what was granted moved the tree":           {ops: records{op("old", "granted", lcm.Completed)}, head: "granted", reached: true, want: rollout.Completed},
 		"it was rolled back":                        {ops: records{op("old", "new", lcm.RolledBack)}, head: "old", want: rollout.Failed},
+		"its VIM was away":                          {ops: records{op("old", "new", lcm.RolledBack, unseen)}, head: "old", want: rollout.Unseen},
+		"its VIM was away, which git doesn't say":   {ops: records{op("old", "new", lcm.RolledBack, unseen)}, head: "old", entry: oplog.InstanceEntry{OutstandingCommit: "x"}, want: rollout.UnderWay},
+		"its VIM was away, which head doesn't say":  {ops: records{op("old", "new", lcm.RolledBack, unseen)}, head: "new", reached: true, want: rollout.UnderWay},
 		"a newer commit took its place":             {ops: records{op("old", "new", lcm.Failed, superseded)}, head: "other", want: rollout.Superseded},
 		"a person's commit was folded into it":      {ops: records{op("old", "other", lcm.Completed)}, head: "other", want: rollout.Superseded},
 		"only a repair has run":                     {ops: records{op("new", "new", lcm.Completed, automatic)}, head: "new", reached: true, want: rollout.Waiting},

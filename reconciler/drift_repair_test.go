@@ -256,6 +256,23 @@ func TestADriftThatHappenedWhileTheVIMWasAwayIsRepaired(t *testing.T) {
 	w.last(lcm.Heal, lcm.Completed)
 }
 
+func TestAVIMIsKnownToBeAwayFromALookThatFailsUntilOneThatDoesNot(t *testing.T) {
+	w := running(t, "", nil)
+	away := func() string { return w.recon.View().Away("lab") }
+	if why := away(); why != "" {
+		t.Errorf("a VIM at which an instance runs is away: %s", why)
+	}
+	w.cloud.SetAway(errors.New("no route to host"))
+	w.recon.Enqueue(id)
+	w.until("it is known to be away", func() bool { return strings.Contains(away(), "no route to host") })
+	if why := w.recon.View().Away("other"); why != "" {
+		t.Errorf("another VIM is away, too: %s", why)
+	}
+	w.cloud.SetAway(nil)
+	w.recon.Enqueue(id)
+	w.until("it is known to be back", func() bool { return away() == "" })
+}
+
 func TestATombstoneInGitHealsOnce(t *testing.T) {
 	w := running(t, "", nil)
 	old := w.unit("VDU1")

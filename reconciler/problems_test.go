@@ -169,8 +169,12 @@ func TestTheErrorOfAnOperationIsASentenceThatDoesNotNameTheInstance(t *testing.T
 			})
 			tt.prepare(w)
 			w.commit(file("instantiated", ""))
-			if op := w.last(lcm.Instantiate, tt.state); op.Error == nil || op.Error.Detail != tt.want {
+			op := w.last(lcm.Instantiate, tt.state)
+			if op.Error == nil || op.Error.Detail != tt.want {
 				t.Errorf("the error is %+v, want %q", op.Error, tt.want)
+			}
+			if away := what == "the VIM was away"; op.Unseen != away || (w.recon.View().Away("lab") != "") != away {
+				t.Errorf("that its VIM was away is %t, and that it is %q", op.Unseen, w.recon.View().Away("lab"))
 			}
 		})
 	}
