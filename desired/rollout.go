@@ -441,16 +441,6 @@ func (l *Ledger) Retry(instance string) {
 	l.Soak, l.Approved = time.Time{}, nil
 }
 
-// Unseen counts the instance's attempts at the target of which nothing had begun as its VIM was away.
-func (l *Ledger) Unseen(instance, target string) (n int) {
-	for _, a := range l.Attempts[instance] {
-		if a.Target == target && a.Outcome == OutcomeUnseen {
-			n++
-		}
-	}
-	return n
-}
-
 // Failures counts the attempts at the target that have failed, forgiven or not.
 func (l *Ledger) Failures() (n int) {
 	for id := range l.Attempts {

@@ -84,6 +84,16 @@ func (l *Ledger) Encode() []byte {
 	return b.Bytes()
 }
 
+// Unseen counts the instance's attempts at the target of which nothing had begun as its VIM was away.
+func (l *Ledger) Unseen(instance, target string) (n int) {
+	for _, a := range l.Attempts[instance] {
+		if a.Target == target && a.Outcome == OutcomeUnseen {
+			n++
+		}
+	}
+	return n
+}
+
 // inJSON is a value as JSON has it, which YAML reads.
 func inJSON(v any) string {
 	text, err := json.Marshal(v)

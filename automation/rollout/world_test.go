@@ -174,7 +174,8 @@ func (w *world) carryOut(d rollout.Decision) error {
 // unseen has the instance's operation end with nothing done, as its VIM was away.
 func (w *world) unseen(f *rollout.Fact) {
 	f.Found, f.Ended, f.Reached, f.Back, f.Tree = rollout.Unseen, w.now, false, false, strings.Repeat("a", 40)
-	w.begun[w.r.To.Digest()+" "+f.Dir]--
+	tried := w.l.Attempts[f.Instance]
+	w.begun[tried[len(tried)-1].Target+" "+f.Dir]--
 }
 
 // underWay are the instances whose operations haven't ended.
