@@ -228,7 +228,7 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 	l.seen, err = drv.Observe(looking, l.want)
 	if errors.Is(err, drivers.ErrUnavailable) {
 		r.away.mark(drv, r.clocks.now().Add(awayPause))
-		r.unseen.mark(r.onlyVIM(at), sentence(err), r.clocks.now())
+		r.unseen.mark(r.onlyVIM(at), hooks.Redact(sentence(err), l.want.Source.Secrets), r.clocks.now())
 		return l, r.lookLater(), nil
 	}
 	r.away.mark(drv, time.Time{})

@@ -45,7 +45,7 @@ type outcomes struct {
 // doesn't wait.
 func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 	if errors.Is(err, drivers.ErrUnavailable) {
-		o.unseen.mark(a.onlyVIM, sentence(err), o.clocks.now())
+		o.unseen.mark(a.onlyVIM, hooks.Redact(sentence(err), a.want.Source.Secrets), o.clocks.now())
 		a.blind = true
 	}
 	if !a.blind || a.op.State == lcm.Starting {

@@ -56,7 +56,7 @@ func (u *unseenVIMs) why(vim string, now time.Time) string {
 // onlyVIM is the name of the VIM's file, "" where the instance runs at others, too, or by a connection of
 // its own: what can't be seen then tells nothing about this one.
 func onlyVIM(main desired.Place, in *desired.Instance) string {
-	if main.File == nil || len(in.Placement) > 0 {
+	if main.File == nil || len(in.WithGrant().Placement) > 0 {
 		return ""
 	}
 	return main.Name
