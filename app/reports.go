@@ -20,6 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/automation"
+	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
@@ -152,13 +153,40 @@ func (s *Server) newReporter() *report.Reporter {
 		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.store, Branch: cmp.Or(s.Branch, "main"),
 		Refused: func(instance string) bool { return len(s.problems.of(instance)) > 0 },
 		Plan:    s.planBranch,
-		Rollout: func(ctx context.Context, name string) (automation.RolloutStatus, error) {
+		Rollout: func(ctx context.Context, name string) (report.Rollout, error) {
 			st, _, err := s.rollouts.One(ctx, name)
-			return st, err
+			if errors.Is(err, automation.ErrNoRollout) {
+				err = report.ErrNoRollout
+			}
+			return reportedRollout(st), err
 		},
 		OperationLink: page("/operations/"), CommitLink: page("/git/commits/"), RolloutLink: page("/rollouts/"),
 		Poll: s.Poll, Log: s.Log,
 	})
+}
+
+// reportedRollout is what the forge is told of where a rollout stands. What a VIM says of a failure is not for
+// whoever may read the forge.
+func reportedRollout(st automation.RolloutStatus) report.Rollout {
+	c := st.Counts
+	r := report.Rollout{Phase: string(st.Phase), State: forge.Pending, NotObeyed: st.Problem != "",
+		Wave: st.Wave, Waves: st.Waves, Selected: c.Selected, Done: c.Completed + c.Already, Failures: c.Failed}
+	switch st.Phase {
+	case rollout.Done:
+		r.State, r.Ended = forge.Success, true
+	case rollout.RolledBack, rollout.Aborted:
+		r.State, r.Ended = forge.Failure, true
+	case rollout.Halted, rollout.RollingBack, rollout.Aborting:
+		r.State = forge.Failure
+	case rollout.Running:
+		if st.Wave == 0 {
+			r.Phase = "not begun yet"
+		}
+	}
+	for _, x := range st.Failed {
+		r.Failed = append(r.Failed, x.Dir)
+	}
+	return r
 }
 
 // planBranch plans a branch of the forge's as it would be once merged, as "jibe plan --head" does.

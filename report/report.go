@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
@@ -85,8 +84,8 @@ type Config struct {
 	// Plan plans a branch of the forge's as it would be once merged. What can't be planned is in its
 	// text; an error is one that may pass.
 	Plan func(ctx context.Context, branch string) (Plan, error)
-	// Rollout says where the rollout with the name stands, or returns [automation.ErrNoRollout].
-	Rollout func(ctx context.Context, name string) (automation.RolloutStatus, error)
+	// Rollout says where the rollout with the name stands, or returns [ErrNoRollout].
+	Rollout func(ctx context.Context, name string) (Rollout, error)
 	// OperationLink, CommitLink and RolloutLink are the URLs of pages about them, "" for none.
 	OperationLink, CommitLink, RolloutLink func(id string) string
 	// Poll is how often the forge is asked for pull requests although no delivery told of any.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/automation"
-	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/forge"
 )
 
 const (
@@ -41,54 +41,63 @@ func RolloutTarget(file string) Target {
 	return targetRollout(strings.TrimSuffix(path.Base(file), ".yaml"))
 }
 
+// ErrNoRollout is returned where no rollout has the name.
+var ErrNoRollout = errors.New("there is no such rollout")
+
+// Rollout is where a rollout stands, as whoever carries it out has decided.
+type Rollout struct {
+	// Phase says it to people, without numbers.
+	Phase string
+	// State is [forge.Failure] where it needs a person, or its end wasn't what its file asks for.
+	State forge.State
+	// Ended says that it stays so.
+	Ended bool
+	// NotObeyed says that its file isn't. Nothing else is known then.
+	NotObeyed bool
+	// Wave is the wave under way, from 1, of Waves; 0 before its start.
+	Wave, Waves int
+	// Selected is how many instances it concerns, Done how many are at its target, and Failures how many
+	// have failed, of which Failed has directories.
+	Selected, Done, Failures int
+	Failed                   []string
+}
+
 // rollout is what has become of a rollout so far.
 func (f *finder) rollout(ctx context.Context, t Target, was outcome) (outcome, error) {
 	if was.ended {
 		return was, nil
 	}
-	st, err := f.Rollout(ctx, t.Rollout)
-	if errors.Is(err, automation.ErrNoRollout) {
+	r, err := f.Rollout(ctx, t.Rollout)
+	if errors.Is(err, ErrNoRollout) {
 		return outcome{Target: t, fate: failed, rolled: rolled{Says: "removed before its end", ended: true}}, nil
 	}
 	if err != nil {
 		return outcome{}, fmt.Errorf("where rollout %s stands: %w", t.Rollout, err)
 	}
-	return rolledOut(t, st), nil
+	return rolledOut(t, r), nil
 }
 
-// rolledOut says where a rollout stands. What a VIM says of a failure is not for whoever may read the
-// forge.
-func rolledOut(t Target, st automation.RolloutStatus) outcome {
-	o := outcome{Target: t, fate: runs, rolled: rolled{Says: string(st.Phase)}}
-	switch st.Phase {
-	case rollout.Done:
-		o.fate, o.ended = completed, true
-		if n := st.Counts.Failed; n > 0 {
-			o.Says += fmt.Sprintf(", %s failed", count(n, "instance"))
-		}
-	case rollout.RolledBack, rollout.Aborted:
-		o.fate, o.ended = failed, true
-	case rollout.Halted, rollout.RollingBack, rollout.Aborting:
-		o.fate = failed
-	case rollout.Running:
-		if st.Wave == 0 {
-			o.fate, o.Says = waits, "not begun yet"
-		}
-	}
-	if st.Problem != "" {
+func rolledOut(t Target, r Rollout) outcome {
+	o := outcome{Target: t, fate: runs, rolled: rolled{Says: r.Phase, ended: r.Ended}}
+	switch {
+	case r.NotObeyed:
 		o.fate, o.Says = refused, "not obeyed"
 		return o
+	case r.State == forge.Failure:
+		o.fate = failed
+	case r.Ended:
+		if o.fate = completed; r.Failures > 0 {
+			o.Says += fmt.Sprintf(", %s failed", count(r.Failures, "instance"))
+		}
+	case r.Wave == 0:
+		o.fate = waits
 	}
-	if st.Wave > 0 && !o.ended {
-		o.Says += fmt.Sprintf(", wave %d of %d", st.Wave, st.Waves)
+	if r.Wave > 0 && !o.ended {
+		o.Says += fmt.Sprintf(", wave %d of %d", r.Wave, r.Waves)
 	}
-	c := st.Counts
-	o.Numbers = fmt.Sprintf("%d of %d", c.Completed+c.Already, c.Selected)
-	var dirs []string
-	for _, x := range st.Failed[:min(len(st.Failed), shownFailures)] {
-		dirs = append(dirs, x.Dir)
-	}
-	if more := c.Failed - len(dirs); more > 0 && len(dirs) > 0 {
+	o.Numbers = fmt.Sprintf("%d of %d", r.Done, r.Selected)
+	dirs := slices.Clone(r.Failed[:min(len(r.Failed), shownFailures)])
+	if more := r.Failures - len(dirs); more > 0 && len(dirs) > 0 {
 		dirs = append(dirs, fmt.Sprintf("%d more", more))
 	}
 	o.Failed = strings.Join(dirs, ", ")

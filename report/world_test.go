@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
@@ -42,7 +41,7 @@ type world struct {
 	own      map[string]bool     // commits of Jibe's
 	fillsIn  map[string]bool     // those of them that complete others
 	defines  map[string][]string // the rollouts that a commit defines
-	rollouts map[string]automation.RolloutStatus
+	rollouts map[string]Rollout
 	would    []Target // what plans have beside instances
 	plans    int
 
@@ -70,7 +69,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 		}
 		defer s.Close()
 		w := &world{t: t, store: s, parents: map[string]string{}, trees: map[string]map[string]string{"": {}}, branches: map[string]string{},
-			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{}, fillsIn: map[string]bool{}, defines: map[string][]string{}, rollouts: map[string]automation.RolloutStatus{},
+			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{}, fillsIn: map[string]bool{}, defines: map[string][]string{}, rollouts: map[string]Rollout{},
 			statuses: map[string][]forge.Status{}, comments: map[int64]string{}, edits: map[int64]int{}, became: map[int64]forge.Outcome{}}
 		w.commit(nil) // what was there before
 		w.start()
@@ -252,12 +251,12 @@ func (w *world) RolloutsChanged(_ context.Context, _, after string) ([]string, e
 	return w.defines[after], nil
 }
 
-func (w *world) rollout(_ context.Context, name string) (automation.RolloutStatus, error) {
+func (w *world) rollout(_ context.Context, name string) (Rollout, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st, is := w.rollouts[name]
 	if !is {
-		return st, automation.ErrNoRollout
+		return st, ErrNoRollout
 	}
 	return st, nil
 }
