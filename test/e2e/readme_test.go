@@ -203,7 +203,7 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 	}
 	kit.Eventually(t, func() error {
 		if _, err := client.AppsV1().Deployments("default").Get(t.Context(), "vdu1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it isn't gone: %v", err)
+			return errors.Join(errors.New("it isn't gone"), err)
 		}
 		return nil
 	})
