@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,7 +40,14 @@ func TestWhatOutsidersWriteIsTextOnThePagesOfRollouts(t *testing.T) {
 	w := process.NewWorkTree(t, s.Desired())
 	w.Write("rollouts/unread.yaml", "to: {vnfdId: x}\norder: [{'"+evil("key")+"': 1}]\nselect: '"+evil("select")+"'\n")
 	w.Commit("Break it")
-	w.Git("push", "--quiet", "--receive-pack=git -c core.hooksPath=/dev/null receive-pack", "origin", "HEAD:main")
+	kit.Eventually(t, func() error { // Jibe's own commits may be faster
+		w.Pull()
+		out, err := exec.CommandContext(t.Context(), "git", "-C", w.Dir(), "push", "--quiet", "--receive-pack=git -c core.hooksPath=/dev/null receive-pack", "origin", "HEAD:main").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	})
 
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(token)

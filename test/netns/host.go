@@ -226,7 +226,7 @@ func (h *Host) connect(ctx context.Context) error {
 	// The hardware address follows from the first address, so that no neighbour
 	// remembers another one of a host that was there before.
 	raw := h.Addr().As4()
-	name := fmt.Sprintf("h%02x%02x%02x%02x", raw[0], raw[1], raw[2], raw[3])
+	name := h.wire()
 	mac := fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", raw[0], raw[1], raw[2], raw[3])
 	// The wire of a host that has just gone may still be there.
 	_ = ip(ctx, h.lab.bridge, "link delete "+name)
@@ -241,6 +241,12 @@ func (h *Host) connect(ctx context.Context) error {
 		lines = append(lines, fmt.Sprintf("address add %s/%d dev eth0", a, h.lab.Subnet.Bits()))
 	}
 	return ip(ctx, h.init, append(lines, "link set eth0 up", "route add default via "+h.lab.Gateway.String())...)
+}
+
+// wire is the name of the bridge's end of the host's wire.
+func (h *Host) wire() string {
+	raw := h.Addr().As4()
+	return fmt.Sprintf("h%02x%02x%02x%02x", raw[0], raw[1], raw[2], raw[3])
 }
 
 // await waits until the port is listened to.
@@ -367,6 +373,13 @@ func (h *Host) within(do func(*os.Root) error) error {
 // Remove takes the host away, as a machine that loses its power: its connections get no
 // answer any more. It may be called again.
 func (h *Host) Remove() {
+	// Its processes end one after the other, and those that are left would refuse what the others took.
+	h.lab.mu.Lock()
+	there := h.lab.hosts[h.Addr()] == h // and not another one with its address
+	h.lab.mu.Unlock()
+	if there {
+		_ = ip(context.Background(), h.lab.bridge, "link delete "+h.wire())
+	}
 	h.end()
 	h.lab.release(h)
 }
