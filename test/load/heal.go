@@ -154,9 +154,10 @@ func (h *Healer) heal(ctx context.Context, server *process.Server) error {
 		return err
 	}
 	signal(h.Sent)
+	began := time.Now()
 	a, err := server.Do(ctx, http.MethodPost, process.Instances+"/"+h.id+"/heal", map[string]any{"vnfcInstanceId": []string{uid}, "cause": "it looks sick"})
 	if err != nil {
-		return h.unanswer(ctx, "HEAL", err)
+		return h.unanswer(ctx, began, "HEAL", err)
 	}
 	switch a.Status {
 	case http.StatusAccepted:
@@ -165,7 +166,7 @@ func (h *Healer) heal(ctx context.Context, server *process.Server) error {
 	case http.StatusBadRequest: // it was healed a moment ago
 		return nil
 	}
-	return h.refused(string(lcm.Heal), a)
+	return h.refused(began, string(lcm.Heal), a)
 }
 
 // checkHeals says where another pod went than those that a commit condemns, or one that is

@@ -75,7 +75,7 @@ type request struct {
 
 // failure is an answer that a client would call a failure of the service.
 type failure struct {
-	at   time.Time
+	at   time.Time // when the request began
 	what string
 }
 
@@ -104,8 +104,8 @@ func (w *World) Subscribe(ctx context.Context) (*Subscriber, error) {
 // take longer than any server has for its end.
 func (w *World) RequestsAlone(on bool) { w.apiOnly.Store(on) }
 
-// Failures are the answers since a moment that a client would call failures of the service: none,
-// and those of the classes 5xx. Answers that say that an instance is busy are none.
+// Failures are the answers to requests that began since a moment which a client would call failures of the service:
+// none, and those of the classes 5xx. Answers that say that an instance is busy are none.
 func (w *World) Failures(since time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,20 +168,20 @@ func (w *World) acknowledge(r request) {
 
 // unanswer counts what nobody knows of. That a connection was cut is no failure of the test, a
 // request that hangs is one.
-func (w *World) unanswer(ctx context.Context, what string, err error) error {
+func (w *World) unanswer(ctx context.Context, began time.Time, what string, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("no answer in %s: %w", requestWait, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unanswered++
-	w.failed = append(w.failed, failure{time.Now(), fmt.Sprintf("%s: no answer: %v", what, err)})
+	w.failed = append(w.failed, failure{began, fmt.Sprintf("%s: no answer: %v", what, err)})
 	return nil
 }
 
 // refused counts an answer that says no. Only what a client has to expect is in order:
 // the instance is busy, or a push that removed it was faster.
-func (w *World) refused(what string, a *process.Answer) error {
+func (w *World) refused(began time.Time, what string, a *process.Answer) error {
 	busy := w.Busy != nil && w.Busy(a)
 	if a.Status != http.StatusConflict && a.Status != http.StatusNotFound && !busy {
 		return fmt.Errorf("%s was answered with %d: %s", what, a.Status, a.Body)
@@ -190,7 +190,7 @@ func (w *World) refused(what string, a *process.Answer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a.Status >= http.StatusInternalServerError {
-		w.failed = append(w.failed, failure{time.Now(), fmt.Sprintf("%s: %d %s", what, a.Status, a.Body)})
+		w.failed = append(w.failed, failure{began, fmt.Sprintf("%s: %d %s", what, a.Status, a.Body)})
 	}
 	return nil
 }

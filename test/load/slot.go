@@ -154,12 +154,13 @@ func params(namespace string) map[string]any {
 // create makes an instance through the API.
 func (s *Slot) create(ctx context.Context, server *process.Server) error {
 	signal(s.Sent)
+	began := time.Now()
 	a, err := server.Do(ctx, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "vnfInstanceName": s.Name})
 	if err != nil {
-		return s.unanswer(ctx, "CREATE", err) // one that it made all the same stays NOT_INSTANTIATED
+		return s.unanswer(ctx, began, "CREATE", err) // one that it made all the same stays NOT_INSTANTIATED
 	}
 	if a.Status != http.StatusCreated {
-		return s.refused("CREATE", a)
+		return s.refused(began, "CREATE", a)
 	}
 	s.dir = desired.APIDir(a.ID())
 	s.acknowledge(request{what: "CREATE", instance: a.ID(), dir: s.dir})
@@ -177,9 +178,10 @@ func (s *Slot) ask(ctx context.Context, server *process.Server, what, method, in
 // ask makes a request on an instance, and says whether it is known what came of it.
 func (w *World) ask(ctx context.Context, server *process.Server, r request, method, task string, body any) (known bool, err error) {
 	signal(w.Sent)
+	began := time.Now()
 	a, err := server.Do(ctx, method, process.Instances+"/"+r.instance+task, body)
 	if err != nil {
-		return false, w.unanswer(ctx, r.what, err)
+		return false, w.unanswer(ctx, began, r.what, err)
 	}
 	switch {
 	case a.Status == http.StatusAccepted:
@@ -190,7 +192,7 @@ func (w *World) ask(ctx context.Context, server *process.Server, r request, meth
 	case a.Status == http.StatusBadRequest && r.doubtful:
 		w.count(r.what, a)
 	default:
-		return a.Status < http.StatusInternalServerError, w.refused(r.what, a)
+		return a.Status < http.StatusInternalServerError, w.refused(began, r.what, a)
 	}
 	return true, nil
 }
