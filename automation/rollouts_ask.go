@@ -191,6 +191,13 @@ func (r *Rollouts) asked(ctx context.Context, x *loaded, l *desired.Ledger, a Ro
 		return state("Pause", desired.RolloutPaused)
 	case RolloutResume:
 		out, err = state("Resume", desired.RolloutRunning)
+		if l != nil && l.Halted == nil {
+			// Whoever asks was shown what is decided, which is written down a moment later: that is resumed, and
+			// not halted by it again. What can't be looked at isn't shown as halted either.
+			if s, err := r.look(ctx, x, map[string]string{}); err == nil && s.decision.Ledger != nil && s.decision.Ledger.Halted != nil {
+				*l = *s.decision.Ledger.Clone()
+			}
+		}
 		if l != nil && l.Halted != nil {
 			l.Halted, l.Forgiven = nil, l.Failures()
 			out.ledger = fmt.Sprintf("forgive %d", l.Forgiven)
