@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -167,9 +166,8 @@ func unasked(p *Proposal, settings *desired.Settings) (out []*desired.Problem) {
 			continue // what can't be read is a problem of the push
 		}
 		for _, q := range ro.After.Prometheus {
-			if why := q.Unasked(settings); why != "" {
-				message, remedy, _ := strings.Cut(why, ": ")
-				out = append(out, &desired.Problem{File: file, Message: "after.prometheus: " + message, Remedy: remedy})
+			if why, remedy := q.Unasked(settings); why != "" {
+				out = append(out, &desired.Problem{File: file, Message: "after.prometheus: " + why, Remedy: remedy})
 			}
 		}
 	}

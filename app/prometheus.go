@@ -68,36 +68,48 @@ func newPrometheusQueries(o PrometheusOptions, settings func() (*desired.Setting
 
 // Unasked implements [automation.RolloutQueries].
 func (p *prometheusQueries) Unasked(q desired.RolloutQuery) string {
+	if _, err := p.asked(q); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// asked is the Prometheus of the VIM that the query names, zero for the server's. The error is why there is
+// nobody to ask.
+func (p *prometheusQueries) asked(q desired.RolloutQuery) (at desired.Prometheus, err error) {
 	if q.VIM == "" {
 		if p.own == nil {
-			return "the server has no Prometheus: start jibe serve with --prometheus URL, name a VIM that has one (vim: NAME), or remove it"
+			err = errors.New("the server has no Prometheus: start jibe serve with --prometheus URL, name a VIM that has one (vim: NAME), or remove it")
 		}
-		return ""
+		return at, err
 	}
 	settings, err := p.settings()
 	if err != nil {
-		return err.Error()
+		return at, err
 	}
-	return q.Unasked(settings)
+	if why, remedy := q.Unasked(settings); why != "" {
+		return at, fmt.Errorf("%s: %s", why, remedy)
+	}
+	return settings.VIMs[q.VIM].Prometheus, nil
 }
 
 // Ask implements [automation.RolloutQueries].
 func (p *prometheusQueries) Ask(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error) {
-	if why := p.Unasked(q); why != "" {
-		return "", errors.New(why)
+	at, err := p.asked(q)
+	if err != nil {
+		return "", err
 	}
 	if q.VIM == "" {
 		return p.own.ask(ctx, q, now)
 	}
-	settings, err := p.settings()
-	if err != nil {
-		return "", err
+	of, err := p.of(at)
+	if err == nil {
+		why, err = of.ask(ctx, q, now)
 	}
-	of, err := p.of(settings.VIMs[q.VIM].Prometheus)
 	if err != nil {
 		return "", fmt.Errorf("%s: prometheus: %w", desired.VIMFile(q.VIM), err)
 	}
-	return of.ask(ctx, q, now)
+	return why, nil
 }
 
 // mostPrometheus bounds the clients that are kept, for their connections.

@@ -120,15 +120,16 @@ type RolloutQuery struct {
 	For time.Duration `json:"for,omitempty"`
 }
 
-// Unasked says why a VIM's Prometheus can't be asked the query, "" where it can, or where the server's is.
-func (q RolloutQuery) Unasked(s *Settings) string {
+// Unasked says why a VIM's Prometheus can't be asked the query, and what to do; both are "" where it can, or where the
+// server's is.
+func (q RolloutQuery) Unasked(s *Settings) (why, remedy string) {
 	switch v := s.VIMs[q.VIM]; {
 	case q.VIM == "" || v != nil && v.Prometheus.URL != "":
-		return ""
+		return "", ""
 	case v == nil:
-		return fmt.Sprintf("there is no VIM %q: name one of vims/ that has prometheus: {url: https://…}, or leave vim out", q.VIM)
+		return fmt.Sprintf("there is no VIM %q", q.VIM), "name one of vims/ that has prometheus: {url: https://…}, or leave vim out"
 	}
-	return VIMFile(q.VIM) + " has no Prometheus: write prometheus: {url: https://…} there, or leave vim out"
+	return VIMFile(q.VIM) + " has no Prometheus", "write prometheus: {url: https://…} there, or leave vim out"
 }
 
 // IsZero says whether nothing must be met.

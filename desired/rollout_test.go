@@ -116,9 +116,9 @@ func TestAVIMMayHaveThePrometheusThatGatesAsk(t *testing.T) {
 		vims map[string]*desired.VIM
 		want string
 	}{{map[string]*desired.VIM{"edge": v}, ""}, {map[string]*desired.VIM{"edge": {}}, "vims/edge.yaml has no Prometheus"}, {nil, `there is no VIM "edge"`}} {
-		got := ro.After.Prometheus[0].Unasked(&desired.Settings{VIMs: c.vims})
-		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%+v: %q, want %q", c.vims, got, c.want)
+		got, remedy := ro.After.Prometheus[0].Unasked(&desired.Settings{VIMs: c.vims})
+		if got != c.want || (remedy == "") != (c.want == "") {
+			t.Errorf("%+v: %q (%s), want %q", c.vims, got, remedy, c.want)
 		}
 	}
 }
