@@ -63,7 +63,7 @@ func (p *planner) twofold() bool {
 // no use to anybody and goes first: the units that stay may not be ready because of what
 // it takes up.
 func (p *planner) untouched() bool {
-	if !p.journal.Rollback || p.journal.Redirected || p.coordinated() || !p.twofold() {
+	if !p.journal.Rollback || p.journal.Redirected || p.journal.Pruned || p.coordinated() || !p.twofold() {
 		return false
 	}
 	return !slices.ContainsFunc(p.desired.Objects, func(x Object) bool {

@@ -21,6 +21,9 @@ type Journal struct {
 	Begun []string `json:"begun,omitempty"`
 	// Redirected is set once a step was issued that switches traffic.
 	Redirected bool `json:"redirected,omitempty"`
+	// Pruned is set once a step was issued, before any rollback, that deletes what is no longer desired:
+	// a view that is behind still shows it as it was.
+	Pruned bool `json:"pruned,omitempty"`
 	// Issued are the keys of the steps handed to the driver in this attempt. A
 	// failure seen at the VIM counts only where a step on that object was issued.
 	Issued []StepKey `json:"issued,omitempty"`
@@ -30,7 +33,7 @@ type Journal struct {
 	Posted []string `json:"posted,omitempty"`
 	// Targets are the condemned incarnations ([Target]) that were alive when the
 	// heal was asked for and that no step was issued against, in any attempt. One
-	// that is gone all the same was replaced by somebody else.
+	// that is gone all the same was replaced by somebody else, where what makes it still stands.
 	Targets []Target `json:"targets,omitempty"`
 	// Leaving are the units, by incarnation, that the hook at the operation's beginning
 	// was given as those that will go ([Moves]): it has prepared for these.
@@ -120,6 +123,9 @@ func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 		if s.Incarnation != "" {
 			noted.Targets = slices.DeleteFunc(noted.Targets, func(t Target) bool { return t == TargetOf(s.Object, s.Incarnation) })
 		}
+		if s.Action == Apply { // a target that still stands here was gone, with all that could have replaced it
+			noted.Targets = slices.DeleteFunc(noted.Targets, func(t Target) bool { return noted.maker(t) == s.Object })
+		}
 		for _, id := range s.Victims {
 			noted.Targets = slices.DeleteFunc(noted.Targets, func(t Target) bool { return t.is(id) })
 		}
@@ -127,8 +133,19 @@ func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 			noted.keep(s.Object, s.Keep)
 		}
 		noted.Redirected = noted.Redirected || s.Directs
+		noted.Pruned = noted.Pruned || s.Prunes && !noted.Rollback
 	}
 	return noted, fresh
+}
+
+// maker is the key of the object that the target is, or was a unit of.
+func (j Journal) maker(t Target) string {
+	for _, u := range j.Known {
+		if t == TargetOf(u.Key, u.ID) && u.Owner != "" {
+			return u.Owner
+		}
+	}
+	return t.key()
 }
 
 // IssuedOn says whether a step on the object, or on a unit of it, was handed to

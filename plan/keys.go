@@ -79,6 +79,11 @@ func (t Target) is(incarnation string) bool {
 	return strings.HasSuffix(string(t), atIncarnation+incarnation)
 }
 
+// key is the key of the target, where no incarnation holds an @: those of objects don't.
+func (t Target) key() string {
+	return string(t)[:max(0, strings.LastIndex(string(t), atIncarnation))]
+}
+
 // HookName is the name of an operation's preamble ("start") or postamble
 // ("end") in the VNFD's Vnflcm interface (SOL001 clause 6.7), or "" for an
 // operation that has none.

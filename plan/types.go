@@ -326,6 +326,8 @@ type Step struct {
 	Keep string `json:"keep,omitempty"`
 	// Directs is set on the Apply that switches traffic to other units.
 	Directs bool `json:"directs,omitempty"`
+	// Prunes is set on the Delete of what is no longer desired.
+	Prunes bool `json:"-"`
 }
 
 // Next is the first batch of steps: those of the first stage.
