@@ -180,19 +180,24 @@ func killStrays(dir string) {
 	}
 	tmp := filepath.Join(dir, "tmp")
 	for range 3 { // one that is killed may have started another
-		found := false
+		var found []*os.Process
 		processes(func(pid int) {
 			p, err := os.FindProcess(pid) // holds on to this very process
 			if err != nil {
 				return
 			}
-			defer p.Release() //nolint:errcheck // nothing is lost
-			s, err := readStat(pid)
-			if err == nil && s.lives() && hasVariable(pid, "TMPDIR", tmp) && p.Kill() == nil {
-				found = true
+			// Nothing of them is killed before all stand still: a shell would tell of a child's end.
+			if s, err := readStat(pid); err == nil && s.lives() && hasVariable(pid, "TMPDIR", tmp) && p.Signal(syscall.SIGSTOP) == nil {
+				found = append(found, p)
+				return
 			}
+			_ = p.Release()
 		})
-		if !found {
+		for _, p := range found {
+			_ = p.Kill() // it may have ended
+			_ = p.Release()
+		}
+		if len(found) == 0 {
 			return
 		}
 	}
