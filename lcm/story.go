@@ -46,6 +46,22 @@ func (o *Operation) AddWait(now time.Time, what string) {
 	}
 }
 
+// EndWait adds a line that tells how the wait for what ended, where that is what the operation waits for.
+// What it waited for when that began is told again.
+func (o *Operation) EndWait(now time.Time, what, ended string) {
+	i := len(o.Story) - 1
+	for i >= 0 && o.Story[i].Text == waitFor+what {
+		i--
+	}
+	if i == len(o.Story)-1 {
+		return
+	}
+	if i >= 0 && strings.HasPrefix(o.Story[i].Text, waitFor) {
+		ended = o.Story[i].Text
+	}
+	o.AddToStory(now, ended)
+}
+
 // Wait is what an operation waits for.
 type Wait struct {
 	// For is that, and what came of it last: "the grant of nfvo-a: …". It is for people.
@@ -54,8 +70,8 @@ type Wait struct {
 	Since time.Time `json:"since"`
 }
 
-// Waiting returns what the operation waits for beside its VIM: another instance, or whoever
-// grants it. ok is false where it doesn't. It is what the end of the story tells.
+// Waiting returns what the operation waits for beside its VIM's work: another instance, whoever
+// grants it, or a VIM that can't be seen. ok is false where it doesn't. It is what the end of the story tells.
 func (o *Operation) Waiting() (w Wait, ok bool) {
 	if o.State != Starting && o.State != Processing && o.State != RollingBack {
 		return w, false

@@ -70,6 +70,21 @@ func TestAnOperationTellsWhatItWaitsForFromItsStory(t *testing.T) {
 	waiting("", 0)
 	op.AddWait(began.Add(time.Hour), "the termination of VNF instance b")
 	waiting("the termination of VNF instance b", 3600)
+	op.AddWait(began.Add(2*time.Hour), "VIM a")
+	op.AddWait(began.Add(2*time.Hour), "VIM a")
+	waiting("VIM a", 3600)
+	op.EndWait(began.Add(3*time.Hour), "VIM b", "VIM b is there")
+	waiting("VIM a", 3600)
+	op.EndWait(began.Add(3*time.Hour), "VIM a", "VIM a is there")
+	waiting("the termination of VNF instance b", 3600)
+	op.AddToStory(began, "deploy")
+	op.AddWait(began.Add(5*time.Hour), "VIM a")
+	op.EndWait(began.Add(6*time.Hour), "VIM a", "VIM a is there")
+	waiting("", 0)
+	if last := op.Story[len(op.Story)-1].Text; last != "VIM a is there" {
+		t.Errorf("the story ends with %q", last)
+	}
+	op.AddWait(began.Add(7*time.Hour), "VIM a")
 	op.State = lcm.RolledBack
 	waiting("", 0)
 }

@@ -121,7 +121,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		if err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}
-		x.outcomes.unseen.seen(a.onlyVIM)
+		if err := x.outcomes.seen(ctx, a); err != nil {
+			return 0, err
+		}
 		_, planning := x.traces.Start(ctx, "plan", trace.Internal)
 		x.clocks.resume()
 		if a.op.Automatic {

@@ -16,6 +16,10 @@ func TestTheTimeInSTARTINGIsKeptToTheSecondAlsoWhileTheVIMIsAway(t *testing.T) {
 	w := newWorld(t, func(c *reconciler.Config) { c.StartTimeout = limit })
 	w.cloud.SetAway(drivers.ErrUnavailable)
 	w.commit(file("instantiated", ""))
+	w.until("it says what it waits for", func() bool {
+		now, waits := w.last(lcm.Instantiate, lcm.Starting).Waiting()
+		return waits && now.For == "VIM lab, which can't be seen"
+	})
 	op := w.last(lcm.Instantiate, lcm.RolledBack)
 	if took := op.StateEntered.Sub(op.Started); took < limit || took > limit+2*time.Second {
 		t.Errorf("rolled back after %s, not %s", took, limit)

@@ -239,11 +239,24 @@ func TestTheTimeForWhichTheVIMIsAwayDoesNotCount(t *testing.T) {
 	w.last(lcm.Instantiate, lcm.Processing)
 	w.cloud.SetAway(errors.New("no route to host"))
 	w.wait(time.Hour) // longer than the operation may take
-	if op := w.last(lcm.Instantiate, lcm.Processing); op.Error != nil {
+	op := w.last(lcm.Instantiate, lcm.Processing)
+	if op.Error != nil {
 		t.Errorf("failed while the VIM was away: %+v", op.Error)
 	}
+	if now, waits := op.Waiting(); !waits || now.For != "VIM lab, which can't be seen" {
+		t.Errorf("it waits (%t) for %q", waits, now.For)
+	}
 	w.cloud.SetAway(nil)
-	w.last(lcm.Instantiate, lcm.Completed)
+	done := w.last(lcm.Instantiate, lcm.Completed)
+	told := 0
+	for _, line := range done.Story {
+		if strings.Contains(line.Text, "can't be seen") || line.Text == "the VIM can be seen again" {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("an outage and its end are told in %d lines: %v", told, done.Story)
+	}
 }
 
 func TestADriftThatHappenedWhileTheVIMWasAwayIsRepaired(t *testing.T) {

@@ -47,6 +47,9 @@ func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 	if errors.Is(err, drivers.ErrUnavailable) {
 		o.unseen.mark(a.onlyVIM, hooks.Redact(sentence(err), a.want.Source.Secrets), o.clocks.now())
 		a.blind = true
+		if err := o.tellUnseen(ctx, a); err != nil {
+			return err
+		}
 	}
 	if !a.blind || a.op.State == lcm.Starting {
 		return o.giveUp(ctx, a, err)
@@ -56,6 +59,48 @@ func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 	}
 	o.clocks.halt()
 	return err
+}
+
+// cannotBeSeen ends what an operation waits for whose VIM is away.
+const cannotBeSeen = "can't be seen"
+
+// tellUnseen tells that the operation waits for a VIM that can't be seen. Why it can't is said by the log
+// and by the VIM's own page: it would change from look to look.
+func (o *outcomes) tellUnseen(ctx context.Context, a *attempt) error {
+	if now, waits := a.op.Waiting(); waits && strings.HasSuffix(now.For, cannotBeSeen) {
+		return nil
+	}
+	what := "a VIM that " + cannotBeSeen
+	if a.onlyVIM != "" {
+		what = "VIM " + a.onlyVIM + ", which " + cannotBeSeen
+	}
+	op, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.AddWait(o.clocks.now(), what)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record that operation %s waits for its VIM: %w", a.op.ID, err)
+	}
+	a.op = op
+	return nil
+}
+
+// seen notes that the operation's VIM can be seen.
+func (o *outcomes) seen(ctx context.Context, a *attempt) error {
+	o.unseen.seen(a.onlyVIM)
+	now, waits := a.op.Waiting()
+	if !waits || !strings.HasSuffix(now.For, cannotBeSeen) {
+		return nil
+	}
+	op, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.EndWait(o.clocks.now(), now.For, "the VIM can be seen again")
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record that operation %s sees its VIM again: %w", a.op.ID, err)
+	}
+	a.op = op
+	return nil
 }
 
 // cancelled ends a cancelled operation in FAILED_TEMP: at once if FORCEFUL, else
