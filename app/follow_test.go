@@ -244,9 +244,7 @@ func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) 
 		t.Fatal(err)
 	}
 	f.git(f.desired.Dir, "revert", "--no-edit", "HEAD")
-	if err := f.desired.Push(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	lands(t, f.desired)
 	f.runs("1.4.2")
 	const three = first + "\nFollow ~1.4: web to 1.4.2\nFollow ~1.4: web to 1.4.3"
 	f.settles("main", three)

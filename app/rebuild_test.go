@@ -37,21 +37,18 @@ func history(t *testing.T, s *process.Server) map[string]string {
 	return out
 }
 
-// remembers waits a while until a replica shows these operations again, and sees that it stays so.
+// remembers waits a while until a replica shows these operations again, and has gone on to do so: just after a
+// store went back it still shows what it has read before.
 func remembers(t *testing.T, s *process.Server, want map[string]string) {
 	t.Helper()
-	same := func() error {
-		if have := history(t, s); !maps.Equal(have, want) {
-			return fmt.Errorf("operations are %v, want %v", have, want)
+	kit.Eventually(t, func() error {
+		for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+			if have := history(t, s); !maps.Equal(have, want) {
+				return fmt.Errorf("operations are %v, want %v", have, want)
+			}
 		}
 		return nil
-	}
-	kit.Eventually(t, same)
-	for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
-		if err := same(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 // lived takes instances through their lives: one by pushes alone, and one by requests that is scaled, healed,

@@ -69,7 +69,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	if got := f.refusals(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
 		t.Errorf("it would be refused: %s", got)
 	}
-	f.git(f.desired.Dir, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	lands(t, f.desired)
 	f.runs("1.4.0")
 	if now := f.pin(); now != was {
 		t.Errorf("it runs %s, and ran %s", now, was)

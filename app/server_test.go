@@ -72,7 +72,22 @@ func push(t *testing.T, c *process.Clone) {
 	if _, err := c.Commit(t.Context(), "Change what the test needs"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Push(t.Context()); err != nil {
-		t.Fatal(err)
+	lands(t, c)
+}
+
+// lands pushes what the clone has committed, on top of what Jibe commits meanwhile.
+func lands(t *testing.T, c *process.Clone) {
+	t.Helper()
+	for {
+		err := c.Push(t.Context())
+		if err == nil {
+			return
+		}
+		if !process.Overtaken(err) {
+			t.Fatal(err)
+		}
+		if err := c.Rebase(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

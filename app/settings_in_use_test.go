@@ -136,7 +136,7 @@ func TestAnInstanceThatGoesInThePushOfItsVIMIsTerminatedByTheDefinitionBefore(t 
 			if _, err := f.desired.Commit(t.Context(), "Close the site"); err != nil {
 				t.Fatal(err)
 			}
-			f.git(f.desired.Dir, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+			lands(t, f.desired)
 			f.terminates("PROCESSING")
 			// The next process finds it, too.
 			f.stop()
