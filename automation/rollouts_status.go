@@ -1,6 +1,7 @@
 package automation
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -89,19 +90,21 @@ const (
 
 // List is where all rollouts stand, by name. It decides as a pass does, and changes nothing; it may
 // be asked at any process.
-func (r *Rollouts) List(ctx context.Context) ([]RolloutStatus, error) {
-	list, err := r.load(ctx)
+func (r *Rollouts) List(ctx context.Context) (out []RolloutStatus, err error) {
+	err = r.steady(ctx, func(list []*loaded) error {
+		claims := map[string]string{}
+		out = []RolloutStatus{}
+		for _, x := range list {
+			st, err := r.statusOf(ctx, x, claims)
+			if err != nil {
+				return err
+			}
+			out = append(out, st)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	claims := map[string]string{}
-	out := []RolloutStatus{}
-	for _, x := range list {
-		st, err := r.statusOf(ctx, x, claims)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, st)
 	}
 	slices.SortFunc(out, func(a, b RolloutStatus) int { return natural.Compare(a.Name, b.Name) })
 	return out, nil
@@ -109,23 +112,57 @@ func (r *Rollouts) List(ctx context.Context) ([]RolloutStatus, error) {
 
 // One is where the rollout with the name stands, and the text of its file; else its error is
 // [ErrNoRollout].
-func (r *Rollouts) One(ctx context.Context, name string) (RolloutStatus, []byte, error) {
-	list, err := r.load(ctx)
+func (r *Rollouts) One(ctx context.Context, name string) (st RolloutStatus, text []byte, err error) {
+	err = r.steady(ctx, func(list []*loaded) error {
+		claims := map[string]string{}
+		for _, x := range list {
+			asked := nameOf(x.file) == name
+			if !asked && (x.r == nil || x.l != nil && x.l.Ended != nil) {
+				continue // it claims nothing
+			}
+			var err error
+			if st, err = r.statusOf(ctx, x, claims); err != nil || asked {
+				text = x.text
+				return err
+			}
+		}
+		return noRollout(name)
+	})
 	if err != nil {
 		return RolloutStatus{}, nil, err
 	}
-	claims := map[string]string{}
-	for _, x := range list {
-		asked := nameOf(x.file) == name
-		if !asked && (x.r == nil || x.l != nil && x.l.Ended != nil) {
-			continue // it claims nothing
+	return st, text, nil
+}
+
+// mostReads bounds how often [Rollouts.steady] reads.
+const mostReads = 5
+
+// steady has read what is loaded, and has it read again where ledgers have moved on meanwhile: beside a ledger of
+// before, an instance that was just taken back would be one that needn't be, and its rollout at its end. A pass
+// needs none of this, as it commits nothing on top of another ledger.
+func (r *Rollouts) steady(ctx context.Context, read func([]*loaded) error) error {
+	for n := 1; ; n++ {
+		list, err := r.load(ctx)
+		if err != nil {
+			return err
 		}
-		st, err := r.statusOf(ctx, x, claims)
-		if err != nil || asked {
-			return st, x.text, err
+		err = read(list)
+		if n == mostReads || ctx.Err() != nil {
+			return err
+		}
+		now, again := r.load(ctx)
+		if again != nil {
+			return again
+		}
+		if slices.EqualFunc(list, now, (*loaded).same) {
+			return err
 		}
 	}
-	return RolloutStatus{}, nil, noRollout(name)
+}
+
+// same says whether both are the same files.
+func (x *loaded) same(y *loaded) bool {
+	return x.file == y.file && x.ledgerFile == y.ledgerFile && bytes.Equal(x.text, y.text) && bytes.Equal(x.ledgerText, y.ledgerText)
 }
 
 // statusOf is where one stands. The error is that of ctx; any other is the rollout's problem.
