@@ -326,7 +326,8 @@ type Step struct {
 	Keep string `json:"keep,omitempty"`
 	// Directs is set on the Apply that switches traffic to other units.
 	Directs bool `json:"directs,omitempty"`
-	// Prunes is set on the Delete of what is no longer desired.
+	// Prunes is set on the Delete of what is no longer desired: [Journal.Pruned] keeps it, which a
+	// Delete of what is made anew must not set.
 	Prunes bool `json:"-"`
 }
 

@@ -64,8 +64,8 @@ func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 // cannotBeSeen ends what an operation waits for whose VIM is away.
 const cannotBeSeen = "can't be seen"
 
-// tellUnseen tells that the operation waits for a VIM that can't be seen. Why it can't is said by the log
-// and by the VIM's own page: it would change from look to look.
+// tellUnseen tells that the operation waits for a VIM that can't be seen. Why it can't isn't part of that, as it
+// changes from look to look, and each change would be a write: the log and jibe doctor say it.
 func (o *outcomes) tellUnseen(ctx context.Context, a *attempt) error {
 	if now, waits := a.op.Waiting(); waits && strings.HasSuffix(now.For, cannotBeSeen) {
 		return nil
