@@ -189,17 +189,27 @@ func (l *Log) sort(n *news, c store.Change) {
 	if !operation && !strings.HasPrefix(c.Key, outboxPrefix) || l.shared.isOwn(c) {
 		return
 	}
-	switch e, known := l.index.find(id); {
+	switch instance, known := l.ownerOf(id); {
 	case !operation && c.Version > 0:
 		n.events = append(n.events, store.Record{Key: c.Key})
 	case !operation:
 	case known:
-		n.of(e.Instance).operations[id] = true
+		n.of(instance).operations[id] = true
 	case c.Version == 0:
 		l.operations.drop(id)
 	default:
 		n.unknown[id] = true
 	}
+}
+
+// ownerOf returns whose operation it is, if that is known. Whoever puts an operation has the index show it first, and
+// then isn't writing it any more: to ask in the other order could miss both.
+func (l *Log) ownerOf(id string) (instance string, known bool) {
+	if instance, known = l.shared.writes(id); known {
+		return instance, true
+	}
+	e, known := l.index.find(id)
+	return e.Instance, known
 }
 
 // identify finds out whose operations are that aren't known yet.

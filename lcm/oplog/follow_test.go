@@ -207,6 +207,63 @@ func TestLogsOverOneStoreEndAlike(t *testing.T) {
 	}
 }
 
+// lateAnswer is a store whose answer to a Put takes its time, once, as takes to tell of changes.
+type lateAnswer struct {
+	store.Store
+	once          sync.Once
+	done, release chan struct{}
+	tell          chan struct{}
+}
+
+func (s *lateAnswer) Changes(ctx context.Context, after store.Mark) ([]store.Change, store.Mark, error) {
+	select {
+	case <-s.tell:
+	case <-ctx.Done():
+	}
+	return s.Store.Changes(ctx, after)
+}
+
+func (s *lateAnswer) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	stored, err := s.Store.Put(ctx, recs...)
+	s.once.Do(func() {
+		close(s.done)
+		<-s.release
+	})
+	return stored, err
+}
+
+func TestAnOperationThatIsRemovedBeforeItsWriterIsAnsweredIsntListed(t *testing.T) {
+	s := newLosing(t)
+	answered := &lateAnswer{Store: s, done: make(chan struct{}), release: make(chan struct{}), tell: make(chan struct{})}
+	release := sync.OnceFunc(func() { close(answered.release) })
+	later := func() time.Time { return epoch.Add(time.Hour) }
+	writer, other := follows(t, answered, later), follows(t, s, later)
+	var g sync.WaitGroup
+	g.Go(func() { born(t, writer, newOp("op1", lcm.Scale, "t0", "t1")) })
+	defer release()
+	<-answered.done
+	synced(t, other)
+	advance(t, other, "op1", lcm.Granted, lcm.Converged)
+	born(t, other, newOp("op2", lcm.Heal, "t1", "t1"))
+	if n, err := other.Prune(t.Context(), oplog.Keep{Age: time.Nanosecond}); err != nil || n != 1 {
+		t.Fatalf("%d operations were pruned, %v", n, err)
+	}
+	close(answered.tell)
+	// It has taken the removal over by now, or waits until its own Put is answered.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := writer.Sync(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	release()
+	g.Wait()
+	synced(t, writer)
+	if diff := gocmp.Diff(entries(t, open(t, s, time.Now)), entries(t, writer)); diff != "" {
+		t.Errorf("(-as a start reads it +as it is):\n%s", diff)
+	}
+	wantEntriesAsRecords(t, writer)
+}
+
 func TestWhatOneLogHasWrittenIsFoundInAnotherThatIsSynced(t *testing.T) {
 	s := newLosing(t)
 	one, other := follows(t, s, time.Now), follows(t, s, time.Now)

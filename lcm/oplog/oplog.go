@@ -342,6 +342,7 @@ func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 	for _, f := range b.hidden {
 		f()
 	}
+	defer l.shared.begin(b.operations)()
 	stored, err := l.store.Put(ctx, recs...)
 	if err != nil {
 		for _, op := range b.operations {

@@ -18,7 +18,7 @@ import (
 // subscribed may have been told to another process.
 func Shared() Option {
 	return func(l *Log) {
-		l.shared = &shared{moved: make(chan struct{}), mine: map[string][]uint64{}}
+		l.shared = &shared{moved: make(chan struct{}), mine: map[string][]uint64{}, writing: map[string]string{}}
 		l.index.byID = newByID()
 		// A change of one doesn't tell whose it is, so that it can't be followed in order.
 		l.prepared.kept = lru.New[*record[lcm.Operation]](0, 0)
@@ -33,6 +33,9 @@ type shared struct {
 	// mine are the versions that this Log has put and isn't told of yet, by key, and former
 	// those before them. What is told a second time only costs another look, so they are bounded.
 	mine, former map[string][]uint64
+	// writing has the instances of the operations that are being put here, which the index may
+	// not have yet: another process may see one, and remove it, before that.
+	writing map[string]string
 }
 
 // mostMine is how many keys are remembered as put by this Log, twice.
@@ -82,6 +85,34 @@ func (s *shared) isOwn(c store.Change) bool {
 		}
 	}
 	return false
+}
+
+// begin notes the operations that are about to be put, until the returned function is called:
+// when the index has what became of them. The caller has the locks of their instances.
+func (s *shared) begin(ops []*lcm.Operation) (end func()) {
+	if s == nil {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, op := range ops {
+		s.writing[op.ID] = op.Instance
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, op := range ops {
+			delete(s.writing, op.ID)
+		}
+	}
+}
+
+// writes returns the instance of an operation that is being put here.
+func (s *shared) writes(id string) (instance string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	instance, ok = s.writing[id]
+	return instance, ok
 }
 
 // move says that the index has everything up to a Mark.
