@@ -266,7 +266,7 @@ func TestAForgeThatRefusesIsLeftAloneAsItAsksAndNothingIsLostOrRepeated(t *testi
 			const pulls = 12
 			x := newOnForge(t, kind, forges.Limits{}, 3, func(o *app.Options) { o.PushInterval = 0 })
 			// Far below what the settings are for.
-			x.forge.Limit(forges.Rate{N: 12, Within: 2 * time.Second}, forges.Rate{N: 2, Within: 2 * time.Second})
+			x.forge.Limit(forges.Rate{N: 12, Within: 2 * time.Second, Exhausts: true}, forges.Rate{N: 2, Within: 2 * time.Second, Exhausts: true})
 			numbers := x.propose(pulls)
 			operations := x.create(4, 4)
 			x.commented(numbers)

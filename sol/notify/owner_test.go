@@ -21,7 +21,7 @@ func TestAnOwnerIsToldOnlyOfWhatTheySee(t *testing.T) {
 	all.waitFor(t, "VnfIdentifierCreationNotification amf", "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED")
 	w.restart() // who owns a subscription outlives the process
 	w.operate("smf", lcm.Scale)
-	all.waitFor(t, "VnfIdentifierCreationNotification amf", "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED",
+	all.waitForAgain(t, "VnfIdentifierCreationNotification amf", "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED",
 		"VnfIdentifierCreationNotification smf", "op002 STARTING", "op002 PROCESSING", "op002 COMPLETED")
 	none.waitFor(t)
 	if _, err := w.lcm.Get(t.Context(), nfvo(), sub.ID); err == nil {

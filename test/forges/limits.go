@@ -13,6 +13,9 @@ import (
 type Rate struct {
 	N      int
 	Within time.Duration
+	// Exhausts says that after N nothing is taken for Within, however far apart they came: so that a slow
+	// machine meets the limit, too.
+	Exhausts bool
 }
 
 // Limits are what the forge takes; zero is no limit. How each kind says that there were too many requests
@@ -63,6 +66,7 @@ type meter struct {
 	is    Counts
 	under int
 	came  map[string][]time.Time // by limit
+	shut  map[string]time.Time   // until when nothing is taken, by limit
 	told  time.Time              // until when the API asked to be left alone
 }
 
@@ -72,10 +76,25 @@ func (m *meter) allow(name string, r Rate) (ok bool, after time.Duration) {
 		return true, 0
 	}
 	if m.came == nil {
-		m.came = map[string][]time.Time{}
+		m.came, m.shut = map[string][]time.Time{}, map[string]time.Time{}
 	}
 	now := time.Now()
 	all := m.came[name]
+	if r.Exhausts {
+		if until, ok := m.shut[name]; ok && !now.Before(until) {
+			all = nil
+			delete(m.shut, name)
+		}
+		if len(all) < r.N {
+			m.came[name] = append(all, now)
+			return true, 0
+		}
+		if m.shut[name].IsZero() {
+			m.shut[name] = now.Add(r.Within)
+		}
+		m.count(name)
+		return false, m.shut[name].Sub(now)
+	}
 	for len(all) > 0 && now.Sub(all[0]) >= r.Within {
 		all = all[1:]
 	}
