@@ -34,7 +34,8 @@ func TestWhatComesOfAnArchiveIsOnRecordWithWhoSentIt(t *testing.T) {
 
 func TestWhoHasMuchWaitingOnTheDiskWaitsAndOthersDoNot(t *testing.T) {
 	e := setup(t, func(c *vnfpkgm.Config) { c.Limits = csar.Limits{MaxTotal: 1 << 20} })
-	if err := os.MkdirAll(filepath.Join(e.dir, "uploads"), 0o700); err != nil { // which the service may not have got to yet
+	e.stopped() // else what waits would be carried out
+	if err := os.MkdirAll(filepath.Join(e.dir, "uploads"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	waits := func(id, by string) {
