@@ -52,7 +52,7 @@ func talk(t *testing.T, address, text string) string {
 }
 
 func TestClientsThatAreTooSlowLoseTheirConnection(t *testing.T) {
-	short := limits{header: 200 * time.Millisecond, body: 200 * time.Millisecond, write: time.Minute, idle: 200 * time.Millisecond, headers: 4 << 10, uri: 1 << 10}
+	short := limits{header: time.Second, body: time.Second, write: time.Minute, idle: time.Second, headers: 4 << 10, uri: 1 << 10}
 	readErr := make(chan error, 1)
 	address := listen(t, short, func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -76,7 +76,7 @@ func TestClientsThatAreTooSlowLoseTheirConnection(t *testing.T) {
 }
 
 func TestAHandlerMayTakeLongerThanItsRequestAndLetUploadsTakeLonger(t *testing.T) {
-	short := limits{header: time.Minute, body: 300 * time.Millisecond, write: time.Minute, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
+	short := limits{header: time.Minute, body: time.Second, write: time.Minute, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
 	address := listen(t, short, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/upload" {
 			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -140,7 +140,7 @@ func TestHeadersAndURIsAreBounded(t *testing.T) {
 }
 
 func TestAnAnswerTakesAsLongAsItsReaderAndNoLongerThanItReads(t *testing.T) {
-	short := limits{header: time.Minute, body: time.Minute, write: 300 * time.Millisecond, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
+	short := limits{header: time.Minute, body: time.Minute, write: time.Second, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
 	broke := make(chan error, 10)
 	part := bytes.Repeat([]byte("x"), 1<<20)
 	address := listen(t, short, func(w http.ResponseWriter, r *http.Request) {

@@ -183,7 +183,7 @@ func TestACallerWhoLeavesWaitsForNobody(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer s.Close()
-	k := configured(t, KeystoneConfig{URL: s.URL, Timeout: 2 * time.Second})
+	k := configured(t, KeystoneConfig{URL: s.URL, Timeout: 5 * time.Second})
 	ctx, leave := context.WithCancel(t.Context())
 	go func() { <-begun; leave() }()
 	if _, err := k.Authenticate(with("token").WithContext(ctx)); !errors.Is(err, context.Canceled) {

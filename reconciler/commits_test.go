@@ -16,7 +16,7 @@ import (
 )
 
 // pushInterval is how far apart pushes are in these tests.
-const pushInterval = 3 * time.Second
+const pushInterval = 6 * time.Second
 
 // paced starts a world whose desired repository is on a remote to which pushes are kept apart, and
 // that has one worker.

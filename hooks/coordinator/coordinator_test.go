@@ -170,10 +170,10 @@ func TestACoordinationIsCancelledAsItsOperationIs(t *testing.T) {
 		e := em.Start(t)
 		e.Behave(action, em.Behaviour{Async: true})
 		a := newAsker(e)
-		a.Timeout = 300 * time.Millisecond
+		a.Timeout = 2 * time.Second
 		_, err := coordinator.Run(t.Context(), a.Call)
 		failed, ok := errors.AsType[*coordinator.FailedError](err)
-		if !ok || !failed.Over || !strings.Contains(err.Error(), "coordination c-1 has no result within 300ms: it is still under way") || !e.Coordinations()[0].Cancelled {
+		if !ok || !failed.Over || !strings.Contains(err.Error(), "coordination c-1 has no result within 2s: it is still under way") || !e.Coordinations()[0].Cancelled {
 			t.Errorf("error %v, cancelled %v", err, e.Coordinations()[0].Cancelled)
 		}
 	})
