@@ -363,8 +363,14 @@ func (p *planner) prune() {
 		if p.wanted[x.Key] || p.retained(x) || p.condemned(x.Key, x.Incarnation) { // what is condemned was deleted before
 			continue
 		}
+		if x.Orphan != "" && p.adoptable(x.Orphan, x.Generation) {
+			continue
+		}
 		if !x.Deleting {
 			s := Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired", Prunes: true}
+			if x.Orphan != "" {
+				s.Reason += orphaned
+			}
 			if p.redeploys() {
 				s.Keep = x.Keep // a rollback makes it anew
 			}
@@ -377,8 +383,8 @@ func (p *planner) prune() {
 		// vanish before its units do.
 		_, alsoObject := p.objects[u.Key]
 		if !p.wanted[u.Owner] && !alsoObject && p.desired.Condemned[u.Key] != u.ID {
-			if u.Orphan && !u.Deleting && !p.adoptable(u) {
-				deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Reason: "no longer desired, and nothing owns it"})
+			if u.Orphan && !u.Deleting && !p.adoptable(u.VDU, u.Generation) {
+				deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Reason: "no longer desired" + orphaned})
 			}
 			waits = append(waits, Step{Action: Wait, Object: u.Key, Reason: "until it is gone"})
 		}
@@ -387,9 +393,12 @@ func (p *planner) prune() {
 	p.add(waits...)
 }
 
-// adoptable says whether something that is desired may take the orphan back.
-func (p *planner) adoptable(u *Unit) bool {
+// orphaned is added to the reason of the deletion of what its owner left behind.
+const orphaned = ", and nothing owns it"
+
+// adoptable says whether something that is desired may take an orphan back: a unit of the VDU, or what makes such.
+func (p *planner) adoptable(vdu, generation string) bool {
 	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool {
-		return g.VDU == u.VDU && (u.Generation == "" || u.Generation == p.desired.Generation)
+		return g.VDU == vdu && (generation == "" || generation == p.desired.Generation)
 	})
 }

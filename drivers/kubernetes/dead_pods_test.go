@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
@@ -210,38 +212,54 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 
 func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
 	c := newCluster(t)
-	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	manifest := strings.Replace(deployment("one", pause), "kind: Deployment", "kind: StatefulSet", 1)
-	src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads("one"), nil)
-	before := unitIDs(converge(t, d, src, true))
-	orphans := metav1.DeletePropagationOrphan
-	leaveBehind := func() {
-		t.Helper()
-		if err := api.AppsV1().StatefulSets(namespace).Delete(t.Context(), "one", metav1.DeleteOptions{PropagationPolicy: &orphans}); err != nil {
-			t.Fatal(err)
-		}
-		kit.Eventually(t, func() error {
-			if _, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the StatefulSet isn't gone: %w", err)
+	for _, kind := range []schema.GroupVersionResource{appsv1.SchemeGroupVersion.WithResource("statefulsets"), appsv1.SchemeGroupVersion.WithResource("deployments")} {
+		t.Run(kind.Resource, func(t *testing.T) {
+			d, namespace := c.connect(t), c.namespace(t)
+			manifest := deployment("one", pause)
+			if kind.Resource == "statefulsets" {
+				manifest = strings.Replace(manifest, "kind: Deployment", "kind: StatefulSet", 1)
 			}
-			return nil
+			src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads("one"), nil)
+			before := unitIDs(converge(t, d, src, true))
+			owners := dynamicClient(t).Resource(kind).Namespace(namespace)
+			leaveBehind := func() {
+				t.Helper()
+				if err := owners.Delete(t.Context(), "one", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}); err != nil {
+					t.Fatal(err)
+				}
+				kit.Eventually(t, func() error {
+					if _, err := owners.Get(t.Context(), "one", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+						return fmt.Errorf("the owner isn't gone: %w", err)
+					}
+					return nil
+				})
+			}
+			leaveBehind()
+			// One that is made anew takes them back.
+			kit.Eventually(t, func() error {
+				if after := unitIDs(converge(t, d, src, true)); !slices.Equal(before, after) {
+					t.Fatalf("the units are %v, and were %v: a successor takes back what was left", after, before)
+				}
+				owner, err := owners.Get(t.Context(), "one", metav1.GetOptions{})
+				if err != nil || owner.GetDeletionTimestamp() != nil {
+					return fmt.Errorf("the owner isn't made anew: %w", err)
+				}
+				return nil
+			})
+			leaveBehind()
+			if o := converge(t, d, src, false); len(o.Units)+len(o.Objects) > 0 {
+				t.Errorf("left at the cluster: %+v", o)
+			}
+			api := c.api(t)
+			sets, err := api.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(sets.Items)+len(pods.Items) > 0 {
+				t.Errorf("%d ReplicaSets and %d pods run on, %v", len(sets.Items), len(pods.Items), err)
+			}
 		})
-	}
-	leaveBehind()
-	// One that is made anew takes them back.
-	kit.Eventually(t, func() error {
-		if after := unitIDs(converge(t, d, src, true)); !slices.Equal(before, after) {
-			t.Fatalf("the units are %v, and were %v: a successor takes back what was left", after, before)
-		}
-		set, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{})
-		if err != nil || set.DeletionTimestamp != nil {
-			return fmt.Errorf("the StatefulSet isn't made anew: %w", err)
-		}
-		return nil
-	})
-	leaveBehind()
-	if o := converge(t, d, src, false); len(o.Units)+len(o.Objects) > 0 {
-		t.Errorf("left at the cluster: %+v", o)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unique"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,6 +76,8 @@ type Fact struct {
 	// written is then when Jibe last changed it, in seconds since 1970.
 	manual  bool
 	written int64
+	// numbered says of a ReplicaSet that the controller of a Deployment made it.
+	numbered bool
 	// makes is the instance that the object's pods are labelled with, makesOf the generation.
 	// A pod counts as what it makes.
 	makes, makesOf string
@@ -178,7 +181,7 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindJob:
 		f.immutable = annotations[manifest.AnnotationImmutable]
 	case manifest.KindReplicaSet:
-		f.manual = true
+		f.manual, f.numbered = true, labels[appsv1.DefaultDeploymentUniqueLabelKey] != ""
 	case manifest.KindDaemonSet:
 		f.manual, f.revision = onDelete(u), annotations["deprecated.daemonset.template.generation"]
 		f.replaces = !f.manual

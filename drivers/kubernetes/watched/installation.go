@@ -129,10 +129,13 @@ func (r *relations) ours(f *Fact) bool {
 		}
 		maker := r.byUID[f.controller.uid]
 		if f.controller.uid == "" {
-			if f.TopLevel() || !f.claimOfSet() {
+			switch {
+			case f.leftBehind(): // who made it is gone
+			case f.TopLevel() || !f.claimOfSet():
 				return f.installed || r.cache.taken[r.instance]
+			default:
+				maker = r.setOf(f)
 			}
-			maker = r.setOf(f)
 		}
 		if maker == nil {
 			return !r.others[f.namespace]

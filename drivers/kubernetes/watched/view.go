@@ -90,7 +90,7 @@ func newView(facts []*Fact) *view {
 }
 
 // top is the object of the render to which a pod belongs: itself, or the last
-// of its owners. nil means that it is nobody's.
+// of its owners, which may have been left behind by the render's. nil means that it is nobody's.
 func (v *view) top(f *Fact) *Fact {
 	for range 8 { // owners could form a ring
 		if f.controller.uid == "" {
@@ -102,7 +102,7 @@ func (v *view) top(f *Fact) *Fact {
 		}
 		f = owner
 	}
-	if !f.TopLevel() {
+	if !f.TopLevel() && !f.leftBehind() {
 		return nil
 	}
 	return f
@@ -257,6 +257,9 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 	}
 	if f.Dead {
 		o.Dead = f.failure
+	}
+	if f.leftBehind() {
+		o.Orphan = f.vdu
 	}
 	// A controller counts in its status what was; a pod may have gone since. And its status may be
 	// seen before its last pods are: two watches aren't in step.
