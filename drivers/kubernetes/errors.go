@@ -24,6 +24,8 @@ func classify(key string, err error) error {
 		return &drivers.RefusedError{Object: key, Reason: err.Error(), MayPass: true}
 	case meta.IsNoMatchError(err):
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err), Awaited: true}
+	case apierrors.IsInvalid(err) && comesLater(err):
+		return watched.Unavailable(err)
 	case apierrors.IsForbidden(err):
 		if lacksRight(err) || comesLater(err) {
 			return watched.Unavailable(err)
@@ -63,9 +65,9 @@ var rbacDenial = regexp.MustCompile(`User "[^"]*" cannot `)
 func lacksRight(err error) bool { return rbacDenial.MatchString(err.Error()) }
 
 // comesLater is a refusal that ends by itself: a new namespace has no default
-// ServiceAccount for a moment.
+// ServiceAccount for a moment, and an API server that was just started can't give addresses yet.
 func comesLater(err error) bool {
-	return strings.Contains(err.Error(), `serviceaccount "default" not found`) ||
+	return strings.Contains(err.Error(), "allocator not ready") || strings.Contains(err.Error(), `serviceaccount "default" not found`) ||
 		strings.Contains(err.Error(), "because it is being terminated")
 }
 
