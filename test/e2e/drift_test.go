@@ -204,11 +204,14 @@ func TestWhatIsDeletedOrEvictedIsMadeAnewByOneOperationThatNamesIt(t *testing.T)
 		deleted("Deployment/web", "web-"), deleted("ReplicaSet/cache", "cache-"), deleted("DaemonSet/agent", "agent-"),
 	)
 	// The package lets its StatefulSet take its claims along: here it goes alone.
-	b.putRight(id, damage{name: "StatefulSet orphaned its pods", object: "StatefulSet/store", fresh: true, do: func() {
-		if err := b.at("StatefulSet").Delete(t.Context(), "store", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}); err != nil {
-			t.Fatal(err)
-		}
-	}})
+	// Their pods go on, and what is made anew takes them back. The package lets its StatefulSet take its claims along: here it goes alone.
+	for kind, name := range map[string]string{"StatefulSet": "store", "Deployment": "web"} {
+		b.putRight(id, damage{name: kind + " was deleted without its pods", object: kind + "/" + name, fresh: true, do: func() {
+			if err := b.at(kind).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}); err != nil {
+				t.Fatal(err)
+			}
+		}})
+	}
 	if claims := b.made(id); claims["PersistentVolumeClaim/library"] == nil {
 		t.Errorf("the package's claim is gone: %v", claims)
 	}
