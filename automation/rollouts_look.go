@@ -17,6 +17,7 @@ import (
 // seen is a rollout with what is known of its instances, and what comes next.
 type seen struct {
 	*loaded
+	at       string             // the head of the branch, or an older one: heads and facts have all of it
 	pins     []desired.KeyValue // what the file is still to say of its target
 	starts   string             // what the version is that is pinned, for the commit's subject
 	heads    map[string]desired.Head
@@ -28,7 +29,7 @@ type seen struct {
 // look finds out what there is of the rollout's instances. claims are the instances that other
 // rollouts have, to which it adds its own.
 func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string) (*seen, error) {
-	s := &seen{loaded: x, heads: map[string]desired.Head{}}
+	s := &seen{loaded: x, at: r.Repo.Head(), heads: map[string]desired.Head{}}
 	product := ""
 	if x.l == nil || x.l.Ended == nil {
 		for _, q := range x.r.After.Prometheus {

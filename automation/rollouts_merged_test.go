@@ -43,6 +43,20 @@ func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *tes
 	}
 }
 
+func TestWhatIsMergedJustAfterTheInstancesWereLookedAtIsNotPassedOver(t *testing.T) {
+	w := newProposing(t)
+	w.goOn()
+	w.meanwhile = func() { w.merge() }
+	w.goOn()
+	w.begin()
+	w.end()
+	w.goOn()
+	l := w.ledger()
+	if a := l.Of(firstSite, l.Target); a == nil || a.Outcome != desired.OutcomeCompleted {
+		t.Fatalf("%+v", a)
+	}
+}
+
 func TestWhatAReviewerHasTakenTheTargetFromIsPassedOver(t *testing.T) {
 	w := newProposing(t)
 	w.goOn()

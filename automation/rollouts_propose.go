@@ -52,12 +52,13 @@ func (r *Rollouts) said(ctx context.Context, s *seen) (said rollout.Said, err er
 	}
 	said, merged := r.keepPull(s, p)
 	// What was merged is known by git alone. The commit that was pushed is there, or what the forge says that it became.
-	// A replica may have neither: then nothing that it knows has it.
+	// A replica may have neither: then nothing that it knows has it. A merge that came since the instances were looked
+	// at isn't among what is known of them, and is for the next look.
 	for _, commit := range []string{p.Commit, merged} {
 		if commit == "" {
 			continue
 		}
-		if on, err := r.Repo.Reaches(ctx, r.Repo.Head(), commit); err == nil && on {
+		if on, err := r.Repo.Reaches(ctx, s.at, commit); err == nil && on {
 			said.Pull, said.Away = rollout.PullMerged, ""
 			break
 		}

@@ -42,6 +42,7 @@ type proposing struct {
 	// deeds counts what was done outside; the process dies after the deed kill.
 	deeds, kill int
 	process     *Rollouts
+	meanwhile   func() // what happens, once, after the instances were looked at and before the forge answers
 }
 
 const proposingFile = `id: 5f0c1f8e-53e4-4f6e-9f0e-0d3f6a7b8c9d
@@ -281,6 +282,10 @@ func (w *proposing) Keep(x proposal.Wanted) proposal.State {
 			w.pulls[x.Branch] = &proposal.State{Number: int64(len(w.pulls) + 1), Link: "https://forge/" + x.Branch, Open: true}
 			w.open()
 		})
+	}
+	if do := w.meanwhile; do != nil {
+		w.meanwhile = nil
+		do()
 	}
 	return *w.pulls[x.Branch]
 }
