@@ -29,7 +29,7 @@ type seen struct {
 // look finds out what there is of the rollout's instances. claims are the instances that other
 // rollouts have, to which it adds its own.
 func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string) (*seen, error) {
-	s := &seen{loaded: x, at: r.Repo.Head(), heads: map[string]desired.Head{}}
+	s := &seen{loaded: x, heads: map[string]desired.Head{}}
 	product := ""
 	if x.l == nil || x.l.Ended == nil {
 		for _, q := range x.r.After.Prometheus {
@@ -50,6 +50,7 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 	if open := x.l == nil || x.l.Ended == nil; open && r.Pulls == nil && (x.r.Proposes() || proposal != nil) {
 		return nil, fmt.Errorf("%s: write: %s needs a forge: give jibe serve --remote and --forge-token, or remove it", x.file, desired.WritePullRequest)
 	}
+	s.at = r.Repo.Head()
 	for h := range r.Repo.Heads("") {
 		e, _ := r.Oplog.InstanceEntry(h.Instance)
 		if e == nil {
