@@ -111,7 +111,10 @@ func (w *worker) work(ctx context.Context) {
 			pause(ctx, storeRetry)
 		}
 	}
-	if err := w.keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrFenced) {
+	switch err := w.keep(context.WithoutCancel(ctx)); {
+	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFenced):
+	case errors.Is(err, store.ErrConflict) && w.claim.shared(): // deleted by another process
+	default:
 		w.log.Error("what was delivered last will be sent again, as it couldn't be stored", "error", err)
 	}
 }

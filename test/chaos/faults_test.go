@@ -142,12 +142,21 @@ func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what s
 
 // relabel gives the objects back the label that was taken off them, as a person does whom
 // Jibe has reported that an object isn't its own: it knows one without its label only by what
-// it last rendered, which is another thing once the package has changed.
+// it last rendered, which is another thing once the package has changed. A ConfigMap they
+// delete: one that the package has comes anew, and of one that it has no more nothing but the label
+// says whose it is, which isn't enough for Jibe to delete it.
 func (w *world) relabel(ctx context.Context) error {
 	var errs []error
 	for _, v := range w.vnfs {
 		for _, o := range w.stripped[v.id] {
-			_, err := w.objects.Resource(o.GroupVersionResource).Namespace(v.namespace).Patch(ctx, o.name, types.MergePatchType,
+			objects := w.objects.Resource(o.GroupVersionResource).Namespace(v.namespace)
+			if o.Resource == "configmaps" {
+				if err := objects.Delete(ctx, o.name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+					errs = append(errs, err)
+				}
+				continue
+			}
+			_, err := objects.Patch(ctx, o.name, types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"labels":{"vnf.jibe.dev/instance":%q}}}`, v.id), metav1.PatchOptions{FieldManager: "chaos"})
 			if !apierrors.IsNotFound(err) {
 				errs = append(errs, err)
