@@ -363,12 +363,12 @@ func (p *planner) prune() {
 		if p.wanted[x.Key] || p.retained(x) || p.condemned(x.Key, x.Incarnation) { // what is condemned was deleted before
 			continue
 		}
-		if x.Orphan != "" && p.adoptable(x.Orphan, x.Generation) {
+		if p.wanted[x.LeftBy] { // which takes it back
 			continue
 		}
 		if !x.Deleting {
 			s := Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired", Prunes: true}
-			if x.Orphan != "" {
+			if x.LeftBy != "" {
 				s.Reason += orphaned
 			}
 			if p.redeploys() {
@@ -383,7 +383,7 @@ func (p *planner) prune() {
 		// vanish before its units do.
 		_, alsoObject := p.objects[u.Key]
 		if !p.wanted[u.Owner] && !alsoObject && p.desired.Condemned[u.Key] != u.ID {
-			if u.Orphan && !u.Deleting && !p.adoptable(u.VDU, u.Generation) {
+			if u.Orphan && !u.Deleting && !p.adoptable(u) {
 				deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Reason: "no longer desired" + orphaned})
 			}
 			waits = append(waits, Step{Action: Wait, Object: u.Key, Reason: "until it is gone"})
@@ -396,9 +396,9 @@ func (p *planner) prune() {
 // orphaned is added to the reason of the deletion of what its owner left behind.
 const orphaned = ", and nothing owns it"
 
-// adoptable says whether something that is desired may take an orphan back: a unit of the VDU, or what makes such.
-func (p *planner) adoptable(vdu, generation string) bool {
+// adoptable says whether something that is desired may take the orphan back.
+func (p *planner) adoptable(u *Unit) bool {
 	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool {
-		return g.VDU == vdu && (generation == "" || generation == p.desired.Generation)
+		return g.VDU == u.VDU && (u.Generation == "" || u.Generation == p.desired.Generation)
 	})
 }

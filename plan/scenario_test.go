@@ -203,7 +203,7 @@ func (s *scenario) set(section string, words []word) error {
 	case "observed object":
 		x := plan.ObservedObject{Key: words[1].key, Incarnation: "1", Digest: "a", Count: -1}
 		retain, counts := "", ""
-		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "orphan": &x.Orphan, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
+		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "leftBy": &x.LeftBy, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
 			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep,
 			"outgrown": &x.Outgrown, "generation": &x.Generation, "passive": &x.Passive, "ordered": &x.Ordered, "stalled": &x.Stalled, "counts": &counts,
 			"marked": &x.Marked, "blurred": &x.Blurred}); err != nil {

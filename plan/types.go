@@ -175,9 +175,9 @@ type ObservedObject struct {
 	// Outgrown, if not empty, says why this incarnation can't be brought to its
 	// render, so that it must be made anew (a bare Pod whose volumes changed).
 	Outgrown string
-	// Orphan, if not empty, is the VDU of the units that the object makes although its owner was
-	// deleted and left it behind. An owner that is made anew may take it back.
-	Orphan string
+	// LeftBy, if not empty, is the key of the object's owner, which was deleted and left it
+	// behind. One that is made anew under that key takes it back.
+	LeftBy string
 	// Generation is that of which the object is, "" for what generations share.
 	Generation string
 	// Keep is the handover of this incarnation to a successor, in the driver's

@@ -212,15 +212,33 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 
 func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
 	c := newCluster(t)
-	for _, kind := range []schema.GroupVersionResource{appsv1.SchemeGroupVersion.WithResource("statefulsets"), appsv1.SchemeGroupVersion.WithResource("deployments")} {
-		t.Run(kind.Resource, func(t *testing.T) {
-			d, namespace := c.connect(t), c.namespace(t)
+	statefulSets, deployments := appsv1.SchemeGroupVersion.WithResource("statefulsets"), appsv1.SchemeGroupVersion.WithResource("deployments")
+	for name, x := range map[string]struct {
+		kind schema.GroupVersionResource
+		vdu  string
+	}{"StatefulSet": {statefulSets, "one"}, "Deployment": {deployments, "one"}, "Deployment that is no VDU's": {deployments, "another"}} {
+		t.Run(name, func(t *testing.T) {
+			kind := x.kind
+			d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+			pods := func() (uids []string) {
+				t.Helper()
+				list, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range list.Items {
+					uids = append(uids, string(p.UID))
+				}
+				slices.Sort(uids)
+				return uids
+			}
 			manifest := deployment("one", pause)
 			if kind.Resource == "statefulsets" {
 				manifest = strings.Replace(manifest, "kind: Deployment", "kind: StatefulSet", 1)
 			}
-			src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads("one"), nil)
-			before := unitIDs(converge(t, d, src, true))
+			src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads(x.vdu), nil)
+			converge(t, d, src, true)
+			before := pods()
 			owners := dynamicClient(t).Resource(kind).Namespace(namespace)
 			leaveBehind := func() {
 				t.Helper()
@@ -237,8 +255,9 @@ func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
 			leaveBehind()
 			// One that is made anew takes them back.
 			kit.Eventually(t, func() error {
-				if after := unitIDs(converge(t, d, src, true)); !slices.Equal(before, after) {
-					t.Fatalf("the units are %v, and were %v: a successor takes back what was left", after, before)
+				converge(t, d, src, true)
+				if after := pods(); len(before) == 0 || !slices.Equal(before, after) {
+					t.Fatalf("the pods are %v, and were %v: a successor takes back what was left", after, before)
 				}
 				owner, err := owners.Get(t.Context(), "one", metav1.GetOptions{})
 				if err != nil || owner.GetDeletionTimestamp() != nil {
@@ -250,23 +269,16 @@ func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
 			if o := converge(t, d, src, false); len(o.Units)+len(o.Objects) > 0 {
 				t.Errorf("left at the cluster: %+v", o)
 			}
-			api := c.api(t)
-			sets, err := api.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-			if err != nil || len(sets.Items)+len(pods.Items) > 0 {
-				t.Errorf("%d ReplicaSets and %d pods run on, %v", len(sets.Items), len(pods.Items), err)
-			}
+			kit.Eventually(t, func() error { // the cluster takes away what they make
+				sets, err := api.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if left := pods(); len(sets.Items)+len(left) > 0 {
+					return fmt.Errorf("%d ReplicaSets and %d pods run on", len(sets.Items), len(left))
+				}
+				return nil
+			})
 		})
 	}
-}
-
-func unitIDs(o plan.Observed) (ids []string) {
-	for _, u := range o.Units {
-		ids = append(ids, u.ID)
-	}
-	slices.Sort(ids)
-	return ids
 }

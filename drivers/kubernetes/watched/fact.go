@@ -76,8 +76,9 @@ type Fact struct {
 	// written is then when Jibe last changed it, in seconds since 1970.
 	manual  bool
 	written int64
-	// numbered says of a ReplicaSet that the controller of a Deployment made it.
-	numbered bool
+	// leftBy is, of a ReplicaSet that a Deployment's controller made, the key of that Deployment if it was deleted
+	// and left it (kubectl delete --cascade=orphan): it goes on making pods until one that selects them takes it back.
+	leftBy string
 	// makes is the instance that the object's pods are labelled with, makesOf the generation.
 	// A pod counts as what it makes.
 	makes, makesOf string
@@ -181,7 +182,10 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindJob:
 		f.immutable = annotations[manifest.AnnotationImmutable]
 	case manifest.KindReplicaSet:
-		f.manual, f.numbered = true, labels[appsv1.DefaultDeploymentUniqueLabelKey] != ""
+		f.manual = true
+		if hash := labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && f.controller.uid == "" && f.Fields.Value() == "" {
+			f.leftBy = manifest.Key(manifest.KindDeployment, f.namespace, strings.TrimSuffix(f.Name, "-"+hash))
+		}
 	case manifest.KindDaemonSet:
 		f.manual, f.revision = onDelete(u), annotations["deprecated.daemonset.template.generation"]
 		f.replaces = !f.manual

@@ -130,7 +130,7 @@ func (r *relations) ours(f *Fact) bool {
 		maker := r.byUID[f.controller.uid]
 		if f.controller.uid == "" {
 			switch {
-			case f.leftBehind(): // who made it is gone
+			case f.leftBy != "": // who made it is gone
 			case f.TopLevel() || !f.claimOfSet():
 				return f.installed || r.cache.taken[r.instance]
 			default:

@@ -50,14 +50,14 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 		switch {
 		case f.claimOfSet():
 			o.Objects = append(o.Objects, v.object(f))
-		case !f.TopLevel() && !f.leftBehind():
+		case !f.TopLevel() && f.leftBy == "":
 		case f.Inventory != "" && !isWanted && v.unusual():
 			// The inventory goes last: without it nobody would look for the others.
 		case !isWanted && len(want.Objects) > 0 && f.relabelled():
 			// It is another instance's, which will claim it: it isn't this one's to prune.
 		default:
 			seen := v.object(f)
-			if f.Count >= 0 && seen.Orphan == "" && !(isWanted && counted(want, f.Key)) {
+			if f.Count >= 0 && f.leftBy == "" && !(isWanted && counted(want, f.Key)) {
 				seen.Keep = keptReplicas(f.Count) // one of the next generation may begin with it
 			}
 			if isWanted {

@@ -238,13 +238,7 @@ func condition(u *unstructured.Unstructured, kind string) map[string]any {
 // TopLevel says whether Jibe applied the object, and not a controller on its
 // account: controllers copy labels and annotations to what they make.
 func (f *Fact) TopLevel() bool {
-	return (f.Digest != "" || f.Fields.Value() != "") && f.controller.uid == "" && !f.leftBehind()
-}
-
-// leftBehind says whether the object is a ReplicaSet whose Deployment was deleted and left it (kubectl delete
-// --cascade=orphan): it goes on making pods until a Deployment that selects them takes it back.
-func (f *Fact) leftBehind() bool {
-	return f.numbered && f.controller.uid == "" && f.Fields.Value() == ""
+	return (f.Digest != "" || f.Fields.Value() != "") && f.controller.uid == "" && f.leftBy == ""
 }
 
 // claimOfSet says whether the object is a claim that a StatefulSet made. It has

@@ -102,7 +102,7 @@ func (v *view) top(f *Fact) *Fact {
 		}
 		f = owner
 	}
-	if !f.TopLevel() && !f.leftBehind() {
+	if !f.TopLevel() && f.leftBy == "" {
 		return nil
 	}
 	return f
@@ -250,16 +250,13 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 	o := plan.ObservedObject{
 		Key: f.Key, Incarnation: string(f.UID), Digest: f.Digest, Count: f.Count, Ready: f.ready,
 		Deleting: f.Deleting, Retention: retention(f), Reason: f.Reason, Failure: f.failure, Keep: f.kept,
-		Generation: f.generation(), Ordered: f.GroupKind == manifest.KindStatefulSet,
+		Generation: f.generation(), LeftBy: f.leftBy, Ordered: f.GroupKind == manifest.KindStatefulSet,
 	}
 	if f.GroupKind == manifest.KindDaemonSet {
 		o.Count = f.scheduled
 	}
 	if f.Dead {
 		o.Dead = f.failure
-	}
-	if f.leftBehind() {
-		o.Orphan = f.vdu
 	}
 	// A controller counts in its status what was; a pod may have gone since. And its status may be
 	// seen before its last pods are: two watches aren't in step.
