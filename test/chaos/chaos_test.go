@@ -125,8 +125,10 @@ type world struct {
 	requests []request      // acknowledged through the API
 	pushes   []process.Push // accepted by git
 	ended    map[string]string
-	failed   map[string]bool     // UIDs of bare pods that chaos let fail
-	blamed   map[string]bool     // ids of instances in errors
+	failed   map[string]bool // UIDs of bare pods that chaos let fail
+	blamed   map[string]bool // ids of instances in errors
+	// orphaned are the names of the StatefulSets that were deleted and left their pods, by instance.
+	orphaned map[string][]string
 	stripped map[string][]object // what Jibe's label was taken off, by instance
 }
 
@@ -142,7 +144,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, dir: dir, data: filepath.Join(dir, "data"), repository: filepath.Join(dir, "data", "desired.git"),
 		log: newTimeline(), ended: map[string]string{}, failed: map[string]bool{}, blamed: map[string]bool{},
-		stripped: map[string][]object{}, timeout: shortTimeout,
+		stripped: map[string][]object{}, orphaned: map[string][]string{}, timeout: shortTimeout,
 	}
 	w.plane = startPlane(t, filepath.Join(dir, "cp"))
 	w.binary = process.Binary(t)

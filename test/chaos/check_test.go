@@ -196,7 +196,7 @@ func (w *world) checkStories(ctx context.Context, h *process.History, operations
 
 // checkDeletions says which pods Jibe has deleted although nobody asked for that very
 // incarnation: a heal hits the pod that it names, and never the successor; a change of
-// package may replace the bare Pod. The API server's audit log tells it.
+// package may replace the bare Pod, and ends those that a StatefulSet of a generation that goes has left. The API server's audit log tells it.
 func (w *world) checkDeletions(ctx context.Context, operations []occurrence) error {
 	log, err := process.Git(ctx, w.repository, "log", "--format=", "-p", "-U0", "main", "--", "instances")
 	if err != nil {
@@ -225,7 +225,9 @@ func (w *world) checkDeletions(ctx context.Context, operations []occurrence) err
 			return nil
 		}
 		for _, v := range w.vnfs {
-			if v.namespace == a.Ref.Namespace && !(strings.HasPrefix(a.Ref.Name, "probe") && changing(operations, v, a.At)) {
+			set := a.Ref.Name[:max(strings.LastIndex(a.Ref.Name, "-"), 0)]
+			replaced := strings.HasPrefix(a.Ref.Name, "probe") || slices.Contains(w.orphaned[v.id], set)
+			if v.namespace == a.Ref.Namespace && !(replaced && changing(operations, v, a.At)) {
 				errs = append(errs, w.about(v, "Jibe deleted pod %s %q at %s, which no commit condemns", a.Ref.Name, uid, a.At))
 			}
 		}

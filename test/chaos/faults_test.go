@@ -103,6 +103,11 @@ func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what s
 		return w.breakPod(ctx, rng, v)
 	case dice < 40:
 		how := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}[rng.IntN(3)]
+		if part.Resource == "statefulsets" && how == metav1.DeletePropagationOrphan {
+			w.mu.Lock()
+			w.orphaned[v.id] = append(w.orphaned[v.id], part.name)
+			w.mu.Unlock()
+		}
 		err := w.objects.Resource(part.GroupVersionResource).Namespace(v.namespace).Delete(ctx, part.name, metav1.DeleteOptions{PropagationPolicy: &how})
 		return "delete " + part.Resource, fmt.Sprintf("delete %s (%s)", part, how), err
 	case dice < 55:
