@@ -102,8 +102,7 @@ func (p *prometheus) is(t *testing.T, expr, want string) {
 // roomy is memory of which Redis uses hardly any.
 const roomy = "1gb"
 
-// lose has Redis run short of memory, and then lose all that it has. It comes long before the end of a
-// replica: who looks whether one is missing has to have seen both for a while.
+// lose has Redis run short of memory, and then lose all that it has.
 func (r *replicas) lose(t *testing.T, p *prometheus) {
 	t.Helper()
 	c := r.redis.Client(t)
@@ -130,9 +129,11 @@ func (r *replicas) lose(t *testing.T, p *prometheus) {
 	p.until(t, `sum(jibe_member_session_held{job="`+replicasJob+`"}) == 2`)
 }
 
-// fail ends one replica, and once that is told, Redis.
+// fail ends one replica, and once that is told, Redis. A replica is missing only where it was there for as
+// long as the alert asks for, in a hurry ten seconds; after Redis lost all, each was the only one for a moment.
 func (r *replicas) fail(t *testing.T, p *prometheus) {
 	t.Helper()
+	p.is(t, `min_over_time(max by (job) (jibe_members{job="`+replicasJob+`"} and on (job, instance) (jibe_member_session_held == 1))[10s:1s])`, "2")
 	r.second.KillGroup()
 	kit.Eventually(t, func() error { return p.alerts.fired("ReplicaIsMissing") })
 	r.redis.Kill()
