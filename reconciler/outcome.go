@@ -128,7 +128,8 @@ func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 		return o.broke(ctx, a, causeGrant, &lcm.ProblemDetails{Status: denied.Status, Title: denied.Title, Detail: denied.Detail})
 	case errors.As(err, &wrong):
 		return o.broke(ctx, a, causeGrant, &lcm.ProblemDetails{Status: 502, Title: "Grant can't be followed", Detail: sentence(err)})
-	case errors.As(err, &refused) && refused.MayPass && o.deadlines.timeLeft(a.op) > 0 && o.clocks.doubts(refused.Subject()) < o.failureGrace:
+	case errors.As(err, &refused) && (refused.MayPass || refused.Owner != "" && o.left(ctx, refused.Owner)) &&
+		o.deadlines.timeLeft(a.op) > 0 && o.clocks.doubts(refused.Subject()) < o.failureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
 		broke := o.broke(ctx, a, causeRefused, &lcm.ProblemDetails{Status: 422, Title: title(a.op), Detail: sentence(err)})
@@ -188,6 +189,17 @@ func (o *outcomes) leaving(ctx context.Context, instance string) bool {
 	}
 	shall, err := o.revisions.read(ctx, head)
 	return err == nil && !desired.IsInstantiated(shall.State)
+}
+
+// left says whether an instance has ended, so that it may have given up between the VIM's refusal
+// and this look what the VIM said was its own.
+func (o *outcomes) left(ctx context.Context, instance string) bool {
+	record, err := o.oplog.Instance(ctx, instance)
+	if err != nil || record.Open != "" {
+		return false
+	}
+	ran, err := o.revisions.read(ctx, record.Operated)
+	return err == nil && (ran == nil || !desired.IsInstantiated(ran.State))
 }
 
 // sentence is an error in one line: several that came together stand side by side.

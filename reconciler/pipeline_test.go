@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
@@ -180,6 +182,28 @@ func TestARefusalInStartingEndsRolledBackWithNothingDone(t *testing.T) {
 	w.until("the commit that takes it back", func() bool { return w.head().State == desired.NotInstantiated })
 	if n := w.units("VDU1"); n > 0 {
 		t.Errorf("%d units run", n)
+	}
+}
+
+func TestARefusalForAnInstanceThatHasEndedByNowIsBelievedOnlyWhereItStands(t *testing.T) {
+	w := newWorld(t, func(c *reconciler.Config) { c.FailureGrace = time.Minute })
+	calls := 0
+	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
+		if calls++; calls == 1 { // the VIM was asked a moment before the other gave it up
+			return &drivers.RefusedError{Object: s.Object, Owner: "another", Reason: "exists already and belongs to VNF instance another"}
+		}
+		return nil
+	})
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+
+	w = newWorld(t, nil)
+	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
+		return &drivers.RefusedError{Object: s.Object, Owner: "another", Reason: "exists already and belongs to VNF instance another"}
+	})
+	w.commit(file("instantiated", ""))
+	if op := w.last(lcm.Instantiate, lcm.FailedTemp); !strings.Contains(op.Error.Detail, "belongs to VNF instance another") {
+		t.Errorf("the error is %q", op.Error.Detail)
 	}
 }
 
