@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,14 +50,7 @@ func TestAnElementManagerCoordinatesWithTheWholeLifeOfAVNF(t *testing.T) {
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	published.Held(t)
 	data := filepath.Join(process.ShortTempDir(t), "data")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String() // one and the same each time, as an installation's is
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := ownAddress(t) // one and the same each time, as an installation's is
 	b.server = serve(t, data, "--listen", address)
 	if err := b.equip(t.TempDir()); err != nil {
 		t.Fatal(err)

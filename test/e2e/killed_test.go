@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,14 +15,7 @@ import (
 func TestAServerThatIsKilledAtWorkStartsAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(process.ShortTempDir(t), "data")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String() // one and the same each time, as an installation's is
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := ownAddress(t) // one and the same each time, as an installation's is
 	s := serve(t, data, "--listen", address)
 	if err := s.equip(t.TempDir()); err != nil {
 		t.Fatal(err)

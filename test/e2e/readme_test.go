@@ -95,12 +95,8 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := process.ShortTempDir(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := errors.Join(l.Close(), os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(process.Root(), "examples"))),
+	address := ownAddress(t)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(process.Root(), "examples"))),
 		os.WriteFile(filepath.Join(dir, "bin", "jibe"), fmt.Appendf(nil, wrapped, program(t), address), 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +149,27 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 			return err
 		})
 	}
+	get := func(args ...string) (string, error) {
+		args = append([]string{"get"}, append(args, "--server", "http://"+address, "--data", filepath.Join(dir, "data"))...)
+		out, err := exec.CommandContext(t.Context(), program(t), args...).Output()
+		return string(out), err
+	}
 	settled := func() { // another step may be refused while an operation is under way
 		t.Helper()
 		kit.Eventually(t, func() error {
-			out, err := exec.CommandContext(t.Context(), program(t), "get", "operations", "--state", "starting,processing,failed_temp", "-o", "name", "--server", "http://"+address, "--data", filepath.Join(dir, "data")).Output()
-			if err == nil && len(bytes.TrimSpace(out)) > 0 {
+			out, err := get("operations", "--state", "starting,processing,failed_temp", "-o", "name")
+			if err == nil && strings.TrimSpace(out) != "" {
 				err = fmt.Errorf("operations aren't over: %s", out)
+			}
+			return err
+		})
+	}
+	shown := func(what, word string) {
+		t.Helper()
+		kit.Eventually(t, func() error {
+			out, err := get(what)
+			if err == nil && !strings.Contains(out, word) {
+				err = fmt.Errorf("no %s among the %s:\n%s", word, what, out)
 			}
 			return err
 		})
@@ -186,7 +197,10 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 				}
 				return err
 			})
+		case strings.Contains(line, "git -C pkgs push "):
+			shown("packages", webapp)
 		case strings.HasPrefix(line, "kubectl scale "):
+			shown("operations", "HEAL") // until it begins, all looks as it should
 			runs(at)
 			settled()
 		case before != nil:

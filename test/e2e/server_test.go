@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,12 +36,29 @@ func serve(t *testing.T, data string, args ...string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.Kill()
+		p.KillGroup() // a git that it had started would still write where folders are removed
 		if t.Failed() {
 			t.Logf("the end of the log of process %d:\n%s", p.Pid(), p.Log())
 		}
 	})
 	return serverOf(p)
+}
+
+// ownAddress is one at which nobody listens, for a server that is to have the same again. It is none of those
+// that the kernel gives away by itself, to a connection or to another test, while no server has it.
+func ownAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return address
+		}
+	}
+	t.Fatal("no address is free")
+	return ""
 }
 
 // answer is what the API said.
@@ -110,10 +129,22 @@ func (s *server) must(t testing.TB, status int, method, path string, body any, h
 
 const instances, operations = "/vnflcm/v2/vnf_instances", "/vnflcm/v2/vnf_lcm_op_occs"
 
-// begin makes a task request and returns the path of the operation.
+// begin makes a task request and returns the path of the operation. The record of the one before
+// may have ended a moment before its outcome is in git; until then the answer is to ask again.
 func (s *server) begin(t testing.TB, instance, task string, body any) string {
 	t.Helper()
-	a := s.must(t, http.StatusAccepted, http.MethodPost, instances+"/"+instance+"/"+task, body)
+	at := instances + "/" + instance + "/" + task
+	var a answer
+	kit.Eventually(t, func() error {
+		a = s.rest(t, http.MethodPost, at, body)
+		if a.Status == http.StatusConflict && strings.Contains(string(a.Body), "its outcome is not yet committed: ask again in a moment") {
+			return fmt.Errorf("POST %s: %s", at, a.Body)
+		}
+		return nil
+	})
+	if a.Status != http.StatusAccepted {
+		t.Fatalf("POST %s: %d, want %d: %s", at, a.Status, http.StatusAccepted, a.Body)
+	}
 	return strings.TrimPrefix(a.Header.Get("Location"), s.url)
 }
 
@@ -175,7 +206,14 @@ func (s *server) history(t *testing.T, instance string) []object {
 	t.Helper()
 	a := s.must(t, http.StatusOK, http.MethodGet, operations+"?all_fields&filter=(eq,vnfInstanceId,"+instance+")", nil)
 	list := decodeList(t, a.Body)
-	slices.SortFunc(list, func(x, y object) int { return strings.Compare(x.text("startTime"), y.text("startTime")) })
+	began := func(op object) time.Time { // as text, a time without a fraction is after those of its second that have one
+		at, err := time.Parse(time.RFC3339, op.text("startTime"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	slices.SortStableFunc(list, func(x, y object) int { return began(x).Compare(began(y)) })
 	return list
 }
 
