@@ -35,6 +35,7 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	d := b.clone(t, "desired.git")
 	d.Write(file, fmt.Sprintf("id: %s\nname: %[2]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
 	d.Push("Run")
+	b.awaitHistory(id, "INSTANTIATE COMPLETED") // what goes before that is no drift
 	b.awaitPods(1)
 
 	if err := remove(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -218,11 +219,11 @@ func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
 			t.Fatal("the package didn't change")
 		}
 	}
-	trees := func() string {
+	trees := func() string { // not the whole line, which also says whether the package is in use
 		out, _, _ := b.cli(t, "get", "packages", "-o", "wide")
 		for line := range strings.SplitSeq(out, "\n") {
 			if strings.HasPrefix(line, id) {
-				return line
+				return regexp.MustCompile(`\b[0-9a-f]{40}\b`).FindString(line)
 			}
 		}
 		return ""
