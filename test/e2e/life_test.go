@@ -93,8 +93,8 @@ func TestAVNFIsStoppedStartedAndGivenAnotherFlavour(t *testing.T) {
 func TestAChangeOfFlavourThatFailsIsRolledBack(t *testing.T) {
 	b := newBench(t, impatient)
 	id := b.create(flavoured)
-	b.server.run(t, id, "instantiate", object{"flavourId": "small", "additionalParams": object{
-		"namespace": b.namespace, "lcm-kubernetes-def-files": []string{"Files/kubernetes/web.yaml"}}})
+	b.inTime(b.begin(t, id, "instantiate", object{"flavourId": "small", "additionalParams": object{
+		"namespace": b.namespace, "lcm-kubernetes-def-files": []string{"Files/kubernetes/web.yaml"}}}))
 	before := slices.Sorted(maps.Keys(b.pods()))
 	b.quota("1")
 	op := b.begin(t, id, "change_flavour", object{"newFlavourId": "large", "additionalParams": object{

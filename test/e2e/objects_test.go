@@ -266,16 +266,17 @@ func (b *bench) webhook(mutating bool, f func(*admissionv1.AdmissionRequest) ver
 	rules = append(rules, rule("", "serviceaccounts", regv1.Create)) // of which no package has one
 	meta := metav1.ObjectMeta{Name: b.namespace + "-hook"}
 	registry := b.api.AdmissionregistrationV1()
+	patience := int32(30) // as long as may be: a test that stands still for a while refuses nothing
 	var err error
 	if mutating {
 		_, err = registry.MutatingWebhookConfigurations().Create(b.Context(), &regv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []regv1.MutatingWebhook{{
 			Name: "hook.e2e.test", ClientConfig: client, Rules: rules, NamespaceSelector: selector, FailurePolicy: new(regv1.Fail),
-			SideEffects: new(regv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			SideEffects: new(regv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: &patience,
 		}}}, metav1.CreateOptions{})
 	} else {
 		_, err = registry.ValidatingWebhookConfigurations().Create(b.Context(), &regv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []regv1.ValidatingWebhook{{
 			Name: "hook.e2e.test", ClientConfig: client, Rules: rules, NamespaceSelector: selector, FailurePolicy: new(regv1.Fail),
-			SideEffects: new(regv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			SideEffects: new(regv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: &patience,
 		}}}, metav1.CreateOptions{})
 	}
 	if err != nil {
