@@ -14,13 +14,21 @@ import (
 // moments are the lines of the log at which an upgrade takes a step.
 var moments = []string{`msg="steps started"`, `msg="hook started"`, `msg="hook ended"`, `msg="connections drain"`}
 
-// taken counts the steps that the process has taken so far.
-func taken(s *server) int {
-	n, log := 0, s.process.Log()
+// counter counts the steps that the process takes from somewhere in its log on.
+type counter struct {
+	process *process.Server
+	at      int64 // where in the log it looks next
+	taken   int
+}
+
+// look says how many there were so far.
+func (c *counter) look() int {
+	var log string
+	log, c.at = c.process.LogFrom(c.at)
 	for _, m := range moments {
-		n += strings.Count(log, m)
+		c.taken += strings.Count(log, m)
 	}
-	return n
+	return c.taken
 }
 
 // killAt kills the process delay after it took its n-th step from now on. The channel
@@ -28,13 +36,17 @@ func taken(s *server) int {
 // whether the process was killed; afterwards nothing kills it any more.
 func killAt(s *server, n int, delay time.Duration) (killed <-chan struct{}, end func() bool) {
 	done, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	n += taken(s)
+	steps := &counter{process: s.process}
+	_, steps.at = s.process.LogFrom(0)
 	go func() {
 		defer close(ended)
-		for taken(s) < n {
+		for given := false; steps.look() < n; {
+			if given {
+				return
+			}
 			select {
 			case <-stop:
-				return
+				given = true // but for a step that was taken since the last look
 			case <-time.After(2 * time.Millisecond):
 			}
 		}
