@@ -16,7 +16,7 @@ import (
 func stable(text string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "ID"}, {`\b[0-9a-f]{40}\b`, "HASH"},
-		{`\d{4}-\d\d-\d\dT[0-9:.]+Z`, "TIME"}, {`\b\d+(\.\d+)?m?s\b`, "TOOK"}, {`http://127.0.0.1:\d+`, "URL"}, {` +`, " "}, {` \n`, "\n"},
+		{`\d{4}-\d\d-\d\dT[0-9:.]+Z`, "TIME"}, {`\b(\d+m)?\d+(\.\d+)?m?s\b|\b\d+m\b`, "TOOK"}, {`http://127.0.0.1:\d+`, "URL"}, {` +`, " "}, {` \n`, "\n"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
 	}

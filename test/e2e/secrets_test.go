@@ -199,16 +199,16 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 	}
 	shown := func() {
 		t.Helper()
-		out, errs, _ := b.cli(t, "get", "problems")
-		for _, w := range []string{"vims/evil.yaml", `users["u"].user.exec`, "--allow-kubeconfig-exec", "vims/leak.yaml", `"credentials.token"`, "put the secret into a file of"} {
-			if !strings.Contains(out, w) {
-				t.Errorf("no %q in jibe get problems:\n%s%s", w, out, errs)
-			}
-		}
-		if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 2\n") {
-			t.Error("the metrics don't count the problems")
-		}
 		kit.Eventually(t, func() error { // what isn't obeyed is looked for each second
+			out, errs, _ := b.cli(t, "get", "problems")
+			for _, w := range []string{"vims/evil.yaml", `users["u"].user.exec`, "--allow-kubeconfig-exec", "vims/leak.yaml", `"credentials.token"`, "put the secret into a file of"} {
+				if !strings.Contains(out, w) {
+					return fmt.Errorf("no %q in jibe get problems:\n%s%s", w, out, errs)
+				}
+			}
+			if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 2\n") {
+				return errors.New("the metrics don't count the problems")
+			}
 			if log := b.process.Log(); !strings.Contains(log, "a file is not obeyed") || !strings.Contains(log, "vims/evil.yaml") {
 				return fmt.Errorf("the log doesn't tell:\n%s", log)
 			}

@@ -15,6 +15,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // behind is how long the proxy gathers changes before it follows them, as kube-proxy does.
@@ -71,7 +73,7 @@ func (b *bench) client() *clients {
 			}
 		}
 	})
-	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: kit.Patience}
 	return b.clients(func(context.Context) (string, error) {
 		address := p.target()
 		if address == "" {

@@ -47,17 +47,22 @@ func newWire(t *testing.T) *wire {
 }
 
 func (w *wire) join(c net.Conn) {
-	w.mu.Lock()
-	whole := w.whole
-	w.mu.Unlock()
 	far, err := net.Dial("tcp", w.to)
-	if err != nil || !whole {
+	if err != nil {
 		c.Close()
 		return
 	}
 	w.mu.Lock()
-	w.conns = append(w.conns, c, far)
+	whole := w.whole // as it is now: a cut that came meanwhile knows nothing of these two
+	if whole {
+		w.conns = append(w.conns, c, far)
+	}
 	w.mu.Unlock()
+	if !whole {
+		c.Close()
+		far.Close()
+		return
+	}
 	go func() { _, _ = io.Copy(far, c); far.Close() }()
 	_, _ = io.Copy(c, far)
 	c.Close()
