@@ -63,6 +63,7 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 		return fmt.Errorf("no successor of %s", sick.pod)
 	})
 	b.awaitPods(1)
+	b.sameWorkersSoon(id) // Jibe has seen it, too: else it would delete the one that is gone, and be done
 	if err := os.WriteFile(gate+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,12 @@ import (
 	"testing"
 
 	authv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
@@ -37,6 +40,21 @@ func (b *bench) account(name, role string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	own := rest.AnonymousClientConfig(b.config)
+	own.BearerToken = token.Status.Token
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		b.Fatal(err)
+	}
+	kit.Eventually(b, func() error { // the API server learns of the account and of its role by and by
+		asked := &authzv1.SelfSubjectAccessReview{Spec: authzv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authzv1.ResourceAttributes{Namespace: b.namespace, Verb: "create", Group: "apps", Resource: "deployments"}}}
+		may, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(b.Context(), asked, metav1.CreateOptions{})
+		if err == nil && may.Status.Allowed != (role != "") {
+			err = fmt.Errorf("%s with the role %q may: %t", name, role, may.Status.Allowed)
+		}
+		return err
+	})
 	return token.Status.Token
 }
 
