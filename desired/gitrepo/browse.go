@@ -240,7 +240,9 @@ func (r *Repo) Branches(ctx context.Context) (list []Branch, more bool, err erro
 // Branch returns the commit of a branch, which this repository has then, or [desired.ErrNotFound].
 func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
 	ref := "refs/heads/" + name
-	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+	if ok, err := r.canBe(ctx, ref); err != nil {
+		return "", fmt.Errorf("branch %q: %w", clip(name), err)
+	} else if !ok {
 		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
 	}
 	var tip string

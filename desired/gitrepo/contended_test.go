@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -79,7 +80,7 @@ func TestAPushThatOthersWereFasterThanIsMadeAgainAtOnceAfterOneFetch(t *testing.
 			p := newPerson(t, f.url, 2)
 			before := did.fetches.Load()
 			runs := 0
-			ctx, cancel := context.WithTimeout(t.Context(), MaxPushInterval/2)
+			ctx, cancel := context.WithTimeout(t.Context(), MaxPushInterval) // which one that waited would exceed
 			defer cancel()
 			rev, err := r.Write(ctx, desired.Write{Instance: testID(1), Dir: shardDir(testID(1)), Subject: "s",
 				Change: func(_ desired.Revision, _ desired.Files) (desired.Files, error) {
@@ -202,4 +203,54 @@ func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("%d writes, %d of people; half took %s, the slowest %s; %d pushes, %d in vain, %d fetches", len(took), len(acked)-len(took),
 		took[len(took)/2], took[len(took)-1], did.pushes.Load(), did.moved.Load(), did.fetches.Load())
+}
+
+// As long as somebody else moves a branch of the remote, whose git has a lock then, nobody else can.
+func TestWhatMeetsAPushOfSomebodyElseAtTheRemoteIsMadeWhenThatIsOver(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	put(t, forge, "hooks/pre-receive", []byte("#!/bin/sh\necho >>tried\n")) // it runs before the branch is locked
+	if err := os.Chmod(filepath.Join(forge, "hooks", "pre-receive"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for locked, write := range map[string]func() error{
+		"main": func() error { _, err := scale(t.Context(), r, 1, "met"); return err },
+		branch: func() error { _, err := r.Propose(t.Context(), branch, proposal(1, 5)); return err },
+	} {
+		t.Run(locked, func(t *testing.T) {
+			put(t, forge, "tried", nil)
+			lock := filepath.Join(forge, "refs", "heads", locked+".lock")
+			put(t, filepath.Dir(lock), filepath.Base(lock), nil)
+			done := make(chan error, 1)
+			go func() { done <- write() }()
+			kit.Until(t, "it is tried again, or given up", func() bool {
+				tried, err := os.ReadFile(filepath.Join(forge, "tried"))
+				return err == nil && len(tried) > 1 || len(done) > 0
+			})
+			if err := os.Remove(lock); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	onceEach(t, history(t, forge), []string{"met"})
+
+	// A lock that stays was left by a crash there.
+	lock := filepath.Join(forge, "refs", "heads", "main.lock")
+	put(t, filepath.Dir(lock), filepath.Base(lock), nil)
+	r.move.Lock()
+	r.overtaken = time.Now().Add(-git.StaleLock)
+	r.move.Unlock()
+	if _, err := scale(t.Context(), r, 1, "kept out"); !errors.Is(err, desired.ErrUnavailable) {
+		t.Errorf("beside a lock that stays: %v", err)
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scale(t.Context(), r, 1, "after it"); err != nil {
+		t.Error(err)
+	}
 }

@@ -30,7 +30,9 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 	if ref == r.ref() {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %s is the branch that runs", w.Instance, branch)
 	}
-	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+	if ok, err := r.canBe(ctx, ref); err != nil {
+		return desired.Revision{}, fmt.Errorf("propose on branch %s: %w", branch, err)
+	} else if !ok {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
 	}
 	for turn := range maxTurns {
@@ -194,7 +196,7 @@ func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	_, perr := r.git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
+	out, perr := r.git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
 	if perr == nil {
 		return nil
 	}
@@ -204,8 +206,19 @@ func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
 		return fmt.Errorf("%w: push: %w; whether the remote took it isn't known until it answers", desired.ErrUnavailable, perr)
 	case now == to:
 		return nil
+	case now == from && reportOf(out, ref).overtaken():
+		return fmt.Errorf("%w: %w, by somebody else who pushes: %w", desired.ErrUnavailable, git.ErrRefLocked, perr)
 	case now == from:
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
 	return fmt.Errorf("%w: %s is at %s", git.ErrRefMoved, ref, now)
+}
+
+// canBe says whether there can be a ref of that name. An error says that ctx has ended before that was known.
+func (r *Repo) canBe(ctx context.Context, ref string) (bool, error) {
+	_, err := r.git.Run(ctx, "check-ref-format", ref)
+	if err != nil && ctx.Err() != nil {
+		return false, fmt.Errorf("%w: %w", desired.ErrUnavailable, ctx.Err())
+	}
+	return err == nil, nil
 }

@@ -22,7 +22,9 @@ func (r *Repo) ProposeMany(ctx context.Context, branch string, w desired.WriteMa
 	if ref == r.ref() {
 		return desired.Written{}, fmt.Errorf("propose changes of many instances: %s is the branch that runs", branch)
 	}
-	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+	if ok, err := r.canBe(ctx, ref); err != nil {
+		return desired.Written{}, fmt.Errorf("propose on branch %s: %w", branch, err)
+	} else if !ok {
 		return desired.Written{}, fmt.Errorf("propose changes of many instances: %q can't be a branch", clip(branch))
 	}
 	k, err := r.nextPush(ctx)

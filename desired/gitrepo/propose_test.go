@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -234,5 +235,23 @@ func TestALockThatACrashLeftOnTheBranchIsBroken(t *testing.T) {
 	}
 	if rev := propose(t, r, 1, 3); runGit(t, r.opt.Dir, "rev-parse", branch) != rev.Commit {
 		t.Error("not proposed")
+	}
+}
+
+func TestWhoHasGoneIsNotToldThatABranchCanNotBeOrIsNotThere(t *testing.T) {
+	r := openRepo(t, Options{Remote: bareRemote(t)})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ask := range map[string]func() error{
+		"a proposal":             func() error { _, err := r.Propose(gone, branch, proposal(1, 2)); return err },
+		"a proposal of many":     func() error { _, err := r.ProposeMany(gone, branch, desired.WriteMany{Subject: "s"}); return err },
+		"a branch":               func() error { _, err := r.Branch(gone, branch); return err },
+		"a branch of the remote": func() error { _, err := r.FetchBranch(gone, branch); return err },
+		"a removal":              func() error { return r.RemoveBranch(gone, branch) },
+	} {
+		if err := ask(); !errors.Is(err, context.Canceled) || !errors.Is(err, desired.ErrUnavailable) || errors.Is(err, desired.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

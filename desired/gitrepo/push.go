@@ -20,11 +20,12 @@ import (
 type pushOutcome int
 
 const (
-	pushTaken   pushOutcome = iota
-	pushLost                // git saw that the branch has moved, and sent nothing
-	pushUnsent              // the remote got nothing that could move the branch
-	pushRefused             // the remote has answered that it didn't take it
-	pushUnknown             // the remote may have taken it, or may still take it
+	pushTaken     pushOutcome = iota
+	pushLost                  // git saw that the branch has moved, and sent nothing
+	pushUnsent                // the remote got nothing that could move the branch
+	pushRefused               // the remote has answered that it didn't take it
+	pushOvertaken             // so it has, as somebody else was moving the branch at that moment
+	pushUnknown               // the remote may have taken it, or may still take it
 )
 
 // push moves the remote's branch from one commit to another, or not at all. git.ErrRefMoved
@@ -33,6 +34,9 @@ const (
 func (r *Repo) push(ctx context.Context, to, from string, with rest, k permit) error {
 	outcome, perr := r.send(ctx, to, from, with)
 	k.end(outcome != pushLost) // to the remote that was a fetch
+	if outcome != pushOvertaken {
+		r.overtaken = time.Time{}
+	}
 	if outcome == pushUnknown {
 		return r.sent.open(to, from, perr)
 	}
@@ -70,6 +74,8 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 	case now == from && outcome == pushRefused && !with.none():
 		r.restApart(perr)
 		return fmt.Errorf("%w: the commits are pushed again, alone", git.ErrRefMoved)
+	case now == from && outcome == pushOvertaken && r.stillMoving():
+		return fmt.Errorf("%w: the remote's, by somebody else who pushes: %w", git.ErrRefLocked, perr)
 	case now == from:
 		if e, limited := errors.AsType[*limitedError](perr); limited && e.after <= MaxPushInterval {
 			r.log.Warn("the remote limits pushes, the commits are pushed when it takes more", "after", e.after)
@@ -90,6 +96,15 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 		return err
 	}
 	return fmt.Errorf("%w: the remote's is at %s", git.ErrRefMoved, now)
+}
+
+// stillMoving says whether somebody else may be moving the remote's branch still. What has lasted longer is a
+// lock that a crash has left there. The caller has move.
+func (r *Repo) stillMoving() bool {
+	if r.overtaken.IsZero() {
+		r.overtaken = time.Now()
+	}
+	return time.Since(r.overtaken) < git.StaleLock
 }
 
 // send pushes once, after a record of it that outlives the process, and takes other refs along.
@@ -144,6 +159,8 @@ func failedPush(out, ref, trace string) pushOutcome {
 			return pushTaken
 		case r.byGit():
 			return pushLost
+		case r.overtaken():
+			return pushOvertaken
 		case r.byRemote():
 			return pushRefused
 		}
@@ -175,6 +192,16 @@ func (r refReport) byRemote() bool {
 // replica that pushes the same pin, mostly.
 func (r refReport) overtaken() bool {
 	return r.byRemote() && slices.ContainsFunc([]string{"already exists", "failed to update ref", "cannot lock ref", "incorrect old value"}, func(why string) bool { return strings.Contains(r.said, why) })
+}
+
+// reportOf is the report of one ref; its zero value is that of one that isn't reported.
+func reportOf(out, ref string) refReport {
+	for name, is := range refReports(out) {
+		if name == ref {
+			return is
+		}
+	}
+	return refReport{}
 }
 
 // refReports are the reports by the refs of the remote.

@@ -164,6 +164,8 @@ type Repo struct {
 	// reviewing is held while a branch is fetched that isn't followed: one ref takes them all.
 	reviewing sync.Mutex
 	told      string // the newest commit that Accepted has of this mirror; under move
+	// overtaken is since when the remote has refused the branch as somebody else was moving it; under move.
+	overtaken time.Time
 
 	pushedLast atomic.Pointer[string] // the commit that this process has pushed last
 

@@ -115,7 +115,9 @@ func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
 	r.reviewing.Lock() // one ref takes what is fetched
 	defer r.reviewing.Unlock()
 	ref := "refs/heads/" + name
-	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+	if ok, err := r.canBe(ctx, ref); err != nil {
+		return "", fmt.Errorf("branch %q: %w", clip(name), err)
+	} else if !ok {
 		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
 	}
 	tip, err := r.remoteRef(ctx, ref)
@@ -177,7 +179,9 @@ func (r *Repo) RemoveBranch(ctx context.Context, name string) error {
 	if ref == r.ref() {
 		return fmt.Errorf("remove branch %s: it is the one that runs", name)
 	}
-	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+	if ok, err := r.canBe(ctx, ref); err != nil {
+		return fmt.Errorf("remove branch %s: %w", clip(name), err)
+	} else if !ok {
 		return fmt.Errorf("remove branch %q: there can be none", clip(name))
 	}
 	tip, err := r.remoteRef(ctx, ref)
