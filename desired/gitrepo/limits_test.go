@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/forges"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAPushThatTheRemoteLimitsIsMadeOnceAndWhenItIsTold(t *testing.T) {
@@ -21,10 +22,15 @@ func TestAPushThatTheRemoteLimitsIsMadeOnceAndWhenItIsTold(t *testing.T) {
 	var mu sync.Mutex
 	var acked []string
 	var all sync.WaitGroup
-	until := time.Now().Add(8 * time.Second)
+	// On a slow machine it may take some time until pushes are so close that one is refused.
+	until, end := time.Now().Add(8*time.Second), time.Now().Add(kit.Patience)
+	goesOn := func() bool {
+		now := time.Now()
+		return now.Before(until) || now.Before(end) && f.Counts().Refused["pushes"] == 0
+	}
 	for w := range 4 {
 		all.Go(func() {
-			for i := 0; time.Now().Before(until); i++ {
+			for i := 0; goesOn(); i++ {
 				op := fmt.Sprintf("%d-%d", w, i)
 				if _, err := scale(t.Context(), r, w, op); err != nil {
 					t.Errorf("%s: %v", op, err)

@@ -62,16 +62,26 @@ func TestNotesThatWaitForTheirTurnOutliveACrash(t *testing.T) {
 	for i := range largeNote / 50 {
 		want = append(want, noteLine(i))
 	}
+	r.move.Lock() // the writer waits until all are there: one note
 	for _, l := range want[:len(want)-1] {
 		r.Note(commit, l)
 	}
-	r.flushNotes(t.Context(), false)
-	r.Note(commit, want[len(want)-1])
-	r.Note(commit, want[0])
+	r.move.Unlock()
 	r.flushNotes(t.Context(), false)
 
+	// The crash comes before the turn of what waits, which is only half a second away.
 	crashed := filepath.Join(t.TempDir(), "desired.git")
-	if err := os.CopyFS(crashed, os.DirFS(r.opt.Dir)); err != nil {
+	err := func() error {
+		r.move.Lock()
+		defer r.move.Unlock()
+		r.Note(commit, want[len(want)-1])
+		r.Note(commit, want[0])
+		if due, err := r.notes.take(false); err != nil || len(due) > 0 {
+			return fmt.Errorf("the note was written at once: %d lines, %w", len(due[commit]), err)
+		}
+		return os.CopyFS(crashed, os.DirFS(r.opt.Dir))
+	}()
+	if err != nil {
 		t.Fatal(err)
 	}
 	torn, err := os.OpenFile(filepath.Join(ownDir(crashed), "notes"), os.O_APPEND|os.O_WRONLY, 0)
@@ -128,6 +138,10 @@ func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
 	r.flushNotes(t.Context(), true)
 	lock := filepath.Join(r.opt.Dir, "refs", "notes", "jibe.lock")
 	if err := os.WriteFile(lock, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	young := time.Now().Add(time.Hour) // however long this takes, nobody takes it for what a crash left
+	if err := os.Chtimes(lock, young, young); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{noteLine(0)}
