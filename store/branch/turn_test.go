@@ -43,6 +43,7 @@ func TestTurnsAreTakenOneAtATimeInTheOrderOfComing(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range replicas {
 		turns := NewTurns(s, "main", fmt.Sprint("replica-", n))
+		turns.ttl = kit.Patience // nobody dies, and who stalls isn't to be taken for dead
 		all.Go(func() {
 			for range each {
 				_, give, err := turns.Take(t.Context())
@@ -100,6 +101,7 @@ func count(list []int, n int) (times int) {
 func TestATurnSaysWhetherSomebodyElseMayHaveHadIt(t *testing.T) {
 	s := openStore(t)
 	one, two := NewTurns(s, "main", "one"), NewTurns(s, "main", "two")
+	one.ttl, two.ttl = kit.Patience, kit.Patience
 	for i, step := range []struct {
 		who    *Turns
 		others bool
@@ -115,16 +117,17 @@ func TestATurnSaysWhetherSomebodyElseMayHaveHadIt(t *testing.T) {
 func TestTheTurnOfOneThatDiedIsFreeWhenItsLeaseEnds(t *testing.T) {
 	s := openStore(t)
 	dead := NewTurns(s, "main", "dead")
-	dead.ttl = 100 * time.Millisecond
-	lease, err := s.Acquire(t.Context(), dead.waits+dead.holder, dead.holder, dead.ttl)
+	lease, err := s.Acquire(t.Context(), dead.waits+dead.holder, dead.holder, kit.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := dead.ticket(t.Context(), lease); err != nil { // and never gives it back
 		t.Fatal(err)
 	}
+	if _, err := s.Acquire(t.Context(), dead.waits+dead.holder, dead.holder, 100*time.Millisecond); err != nil { // its last sign of life
+		t.Fatal(err)
+	}
 	one := NewTurns(s, "main", "one")
-	one.ttl = time.Second
 	_, give := take(t, one)
 	give()
 	if left, err := s.List(t.Context(), "turn/", "", 0); err != nil || len(left) != 0 {
@@ -135,6 +138,7 @@ func TestTheTurnOfOneThatDiedIsFreeWhenItsLeaseEnds(t *testing.T) {
 func TestWhoWaitsForATurnNoLongerLeavesTheQueue(t *testing.T) {
 	s := openStore(t)
 	one, two := NewTurns(s, "main", "one"), NewTurns(s, "main", "two")
+	one.ttl, two.ttl = kit.Patience, kit.Patience
 	_, give := take(t, one)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error)
