@@ -64,7 +64,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 		defer cancel()
 		if err := client.RbacV1().ClusterRoleBindings().Delete(ctx, c.namespace, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)

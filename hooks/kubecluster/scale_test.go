@@ -186,7 +186,7 @@ func held(s *site) {
 	s.budget(6)
 	s.begin()
 	victim := []hooks.Target{s.worker(1)}
-	in := with(s.input("scale_start", nil, victim), map[string]any{"drain_timeout": "3s"})
+	in := with(s.input("scale_start", nil, victim), map[string]any{"drain_timeout": "6s"})
 	out := s.refused(in, "worker8", "default/web-", "default/keep-web", "no node was deleted")
 	s.want("master2 worker3 worker8-")
 

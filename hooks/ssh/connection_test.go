@@ -54,7 +54,7 @@ func TestAHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	on(t, vm, "ip", "link", "set", "eth0", "down")
 	err := refused(t, h, Options{ConnectTimeout: 200 * time.Millisecond, Wait: time.Second})
 	says(t, err, "can't be reached", "timeout")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in the pause after the first try
 	defer cancel()
 	_, err = Dial(ctx, h, Options{ConnectTimeout: 100 * time.Millisecond, Wait: time.Hour})
 	mustBe(t, err, context.DeadlineExceeded)
@@ -68,7 +68,7 @@ func TestAServerThatIsReachedAndSaysNothingIsGivenUp(t *testing.T) {
 	}
 	t.Cleanup(func() { listener.Close() })
 	h := Host{Address: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, User: "ubuntu", Password: "very secret"}
-	says(t, refused(t, h, Options{ConnectTimeout: 100 * time.Millisecond}), "not logged in within 100ms")
+	says(t, refused(t, h, Options{ConnectTimeout: time.Second}), "not logged in within 1s")
 }
 
 // waiting runs a command that doesn't end by itself, and returns once it runs. Its shell
@@ -144,7 +144,7 @@ func TestAConnectionThatIsCutWhileAFileIsSentIsNoticedAndLeavesTheTarget(t *test
 }
 
 func TestAnIdleConnectionIsKept(t *testing.T) {
-	_, c := one(t, Options{Silence: 400 * time.Millisecond})
+	_, c := one(t, Options{Silence: 1200 * time.Millisecond}) // less than the command takes, and more than a busy host
 	if got := output(t, c, "sleep 2; echo there"); got != "there\n" {
 		t.Errorf("it said %q", got)
 	}
@@ -168,7 +168,7 @@ func TestAHostBehindAnotherIsReachedThroughIt(t *testing.T) {
 	via := knownTo(t, jump)
 	h := knownTo(t, vm)
 	h.User, h.Password, h.Jump = "inner", "another secret", &via
-	c := dial(t, h, Options{Wait: time.Minute, Silence: 2 * time.Second})
+	c := dial(t, h, Options{Wait: time.Minute})
 	if got, want := output(t, c, "whoami; echo $SSH_CLIENT"), "inner\n"+jump.Addr().String(); !strings.HasPrefix(got, want) {
 		t.Errorf("it is %q, want %q", got, want)
 	}
@@ -194,10 +194,13 @@ func TestAHostBehindAnotherIsReachedThroughIt(t *testing.T) {
 	t.Run("the inner host is waited for too", func(t *testing.T) {
 		h := h
 		h.Port = 2222
-		err := refused(t, h, Options{Wait: 1500 * time.Millisecond})
+		const wait = 1500 * time.Millisecond
+		began := time.Now()
+		err := refused(t, h, Options{Wait: wait})
 		says(t, err, "Connection refused", "from the jump host", "tries: ")
-		if strings.Contains(err.Error(), "tries: 1,") { // how often depends on how busy the machine is
-			t.Errorf("it was tried once: %v", err)
+		// How often depends on how busy the machine is: one try may take all the time.
+		if took := time.Since(began); took < wait {
+			t.Errorf("it was given up after %s: %v", took, err)
 		}
 	})
 	t.Run("the inner host's key is asked about by its name", func(t *testing.T) {
@@ -210,7 +213,7 @@ func TestAHostBehindAnotherIsReachedThroughIt(t *testing.T) {
 		}
 	})
 	t.Run("a jump host that is gone is noticed", func(t *testing.T) {
-		done := waiting(t, c, "sleep 1000")
+		done := waiting(t, dial(t, h, Options{Silence: 2 * time.Second}), "sleep 1000")
 		jump.Remove()
 		mustBe(t, <-done, ErrLost)
 	})

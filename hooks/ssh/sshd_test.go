@@ -68,6 +68,8 @@ func restart(t *testing.T, h *netns.Host, lines string) {
 
 func stop(t *testing.T, h *netns.Host) {
 	t.Helper()
+	// It listens a moment before it writes its number down.
+	kit.Until(t, "the server's number", func() bool { text, err := h.ReadFile("/run/sshd.pid"); return err == nil && len(text) > 0 })
 	on(t, h, "sh", "-c", "kill $(cat /run/sshd.pid)")
 	kit.Until(t, "the server's end", func() bool { return !listens(h, 22) })
 }
