@@ -145,6 +145,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.sentinel != "" {
 		args = append([]string{s.sentinel, "--sentinel", "--bind", host, "--port", port, "--dir", s.Dir}, s.args...)
 	}
+	if err := s.awaitPort(ctx); err != nil {
+		return err
+	}
 	s.cmd = exec.Command(program, args...)
 	s.log.Reset()
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
@@ -159,6 +162,20 @@ func (s *Server) Run(ctx context.Context) error {
 		if time.Now().After(until) || ctx.Err() != nil {
 			s.Kill()
 			return fmt.Errorf("redis-server at %s doesn't answer: %w\n%s", s.Address, err, s.log.String())
+		}
+	}
+}
+
+// awaitPort returns once its port is free: while it is down, a connection of anybody on this machine may be
+// given it, for as long as that lasts.
+func (s *Server) awaitPort(ctx context.Context) error {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		l, err := net.Listen("tcp", s.Address)
+		if err == nil {
+			return l.Close()
+		}
+		if time.Now().After(until) || ctx.Err() != nil {
+			return fmt.Errorf("start redis-server: %w", err)
 		}
 	}
 }
