@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -104,6 +105,19 @@ var pushing sync.Mutex
 // the repository says, and an error where it refuses the push.
 func (w *WorkTree) TryPush(options ...string) (string, error) {
 	w.t.Helper()
+	out, err := w.tryPush(options...)
+	if errors.Is(err, errConflict) {
+		w.t.Fatal(err)
+	}
+	return out, err
+}
+
+// errConflict is returned where who was quicker has changed the same lines.
+var errConflict = errors.New("what somebody else has pushed is in the way")
+
+// tryPush is [WorkTree.TryPush] that returns [errConflict], and leaves the clone as it was then.
+func (w *WorkTree) tryPush(options ...string) (string, error) {
+	w.t.Helper()
 	pushing.Lock()
 	defer pushing.Unlock()
 	args := []string{"-C", w.clone.Dir, "push", "--quiet"}
@@ -117,17 +131,29 @@ func (w *WorkTree) TryPush(options ...string) (string, error) {
 		if err == nil || !Overtaken(errors.New(string(out))) {
 			return string(out), err
 		}
-		w.Pull()
+		if err := w.clone.Rebase(w.t.Context()); err != nil {
+			return string(out), fmt.Errorf("%w: %w", errConflict, err)
+		}
 	}
 }
 
 // PushFiles commits files on top of what is in the repository now, and pushes them, again
-// where somebody was quicker; "" removes a file.
+// where somebody was quicker; "" removes a file. Where that was Jibe, which fills in one of the
+// files just then, it begins again with what is there.
 func (w *WorkTree) PushFiles(files map[string]string) {
 	w.t.Helper()
-	w.Reset()
-	w.WriteFiles(files)
-	w.Push("Change what the test needs")
+	for {
+		w.Reset()
+		w.WriteFiles(files)
+		w.Commit("Change what the test needs")
+		out, err := w.tryPush()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errConflict) {
+			w.t.Fatalf("push: %v\n%s", err, out)
+		}
+	}
 }
 
 // WriteFiles writes files of the work tree; "" removes one.
