@@ -81,6 +81,8 @@ type Decision struct {
 	// Later is how often the NFVO answers 202 to polls first; it then answers the request
 	// itself with 202, too.
 	Later int
+	// Until is what has to be closed before the NFVO decides; until then it answers as while it is Later.
+	Until <-chan struct{}
 	// Refused refuses, with this detail.
 	Refused string
 	// Raw answers in place of the NFVO, to the request and to polls alike.
@@ -175,7 +177,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) {
 	case d.Raw != nil:
 		w.Header().Del("Location")
 		d.Raw(w, r)
-	case d.Later > 0:
+	case d.Later > 0, undecided(d.Until):
 		w.Header().Set("Retry-After", "1")
 		s.answer(w, r, http.StatusAccepted, nil)
 	case d.Refused != "":
@@ -192,7 +194,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, id string) {
 	p := s.grants[id]
 	later := false
 	if p != nil {
-		later = p.left > 0
+		later = p.left > 0 || undecided(p.decision.Until)
 		p.left--
 	}
 	s.mu.Unlock()
@@ -208,6 +210,19 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, id string) {
 		s.answer(w, r, http.StatusForbidden, problem(http.StatusForbidden, p.decision.Refused))
 	default:
 		s.answer(w, r, http.StatusOK, s.grant(id, p.ask, p.decision))
+	}
+}
+
+// undecided says whether what a decision waits for is still to come.
+func undecided(until <-chan struct{}) bool {
+	if until == nil {
+		return false
+	}
+	select {
+	case <-until:
+		return false
+	default:
+		return true
 	}
 }
 
