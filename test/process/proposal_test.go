@@ -197,6 +197,7 @@ func TestOnARealGiteaAKillLeavesARequestWithOnePullRequestOrNone(t *testing.T) {
 		if len(all) == 1 {
 			w.proposed(all[0].ID)
 			w.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+all[0].ID+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
+			w.Await(t, all[0].ID, "ROLLED_BACK") // else the next kill may find it before its end
 		}
 		w.tidied()
 	}

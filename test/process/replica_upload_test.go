@@ -32,8 +32,9 @@ func TestAnUploadWhoseReplicaIsKilledBehindItsPushIsThereOnce(t *testing.T) {
 	const list = "/vnfpkgm/v2/vnf_packages"
 	place := list + "/" + one.Want(t, http.StatusCreated, http.MethodPost, list, map[string]any{}, nil, "Version", "2.1.0").ID()
 
-	hook := filepath.Join(uploads, "hooks", "post-receive")
-	if err := os.WriteFile(hook, fmt.Appendf(nil, "#!/bin/sh\nkill -9 %d\n", one.Pid()), 0o755); err != nil {
+	// It waits until the upload's answer has come, which a kill would cut off.
+	hook, answered := filepath.Join(uploads, "hooks", "post-receive"), filepath.Join(t.TempDir(), "answered")
+	if err := os.WriteFile(hook, fmt.Appendf(nil, "#!/bin/sh\nn=0; until [ -e '%s' ] || [ $n -gt 5000 ]; do sleep 0.05; n=$((n+1)); done\nkill -9 %d\n", answered, one.Pid()), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
@@ -57,9 +58,12 @@ func TestAnUploadWhoseReplicaIsKilledBehindItsPushIsThereOnce(t *testing.T) {
 	if a.StatusCode != http.StatusAccepted {
 		t.Fatal(a.Status)
 	}
+	if err := os.WriteFile(answered, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case <-one.Exited():
-	case <-time.After(time.Minute):
+	case <-time.After(kit.Patience):
 		t.Fatal("the replica isn't killed")
 	}
 	if err := os.Remove(hook); err != nil {
