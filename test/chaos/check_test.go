@@ -54,9 +54,8 @@ func (w *world) checkEverything() {
 		}
 	}
 	for _, repository := range []string{"desired.git", "packages/packages.git"} {
-		out, err := process.Git(ctx, filepath.Join(w.data, repository), "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-		if err != nil || out != "" {
-			w.fail(fmt.Errorf("git fsck of %s: %w\n%s", repository, err, out))
+		if err := process.Fsck(ctx, filepath.Join(w.data, repository)); err != nil {
+			w.fail(err)
 		}
 	}
 }

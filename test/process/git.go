@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // Git runs git in a folder and returns what it prints, without the last newline.
@@ -23,6 +26,24 @@ func Git(ctx context.Context, dir string, args ...string) (string, error) {
 		err = fmt.Errorf("git %s: %w: %s%s", strings.Join(args, " "), err, out, stderr.String())
 	}
 	return strings.TrimRight(string(out), "\n"), err
+}
+
+// fsckWait bounds the wait for a repository to be whole while somebody writes to it.
+const fsckWait = 30 * time.Second
+
+// Fsck returns what git finds wrong with a repository, nil where that is nothing. What comes while git
+// looks, as the note of an operation that has just ended, it calls missing: it looks again then.
+func Fsck(ctx context.Context, repository string) error {
+	return kit.Poll(ctx, fsckWait, func() error {
+		out, err := Git(ctx, repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
+		if err == nil && out != "" {
+			err = errors.New(out)
+		}
+		if err != nil {
+			return fmt.Errorf("fsck of %s: %w", repository, err)
+		}
+		return nil
+	})
 }
 
 // Desired is the path of the desired repository; a push to it goes through its hook.

@@ -192,8 +192,8 @@ func (w *world) check() {
 	if merges := git("rev-list", "--merges", "main"); merges[0] != "" {
 		w.t.Errorf("the history has merges: %q", merges)
 	}
-	if out := git("fsck", "--full", "--strict", "--no-dangling", "--no-progress"); out[0] != "" {
-		w.t.Errorf("git fsck: %q", out)
+	if err := process.Fsck(ctx, repository); err != nil {
+		w.t.Error(err)
 	}
 	expectations := 0
 	for dir, es := range w.content {
