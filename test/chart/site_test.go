@@ -204,11 +204,18 @@ func (s *site) client(args ...string) string {
 // git works in a clone of a repository of the release.
 func (s *site) git(dir string, args ...string) {
 	s.Helper()
+	if err := s.tryGit(dir, args...); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) tryGit(dir string, args ...string) error {
 	cmd := exec.CommandContext(s.Context(), "git", append([]string{"-C", dir}, args...)...)
 	cmd.Env = append(process.Environment(), "GIT_SSL_CAINFO="+s.originCA)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		s.Fatalf("git %s: %v: %s", args[0], err, out)
+		return fmt.Errorf("git %s: %w: %s", args[0], err, out)
 	}
+	return nil
 }
 
 // push commits files of a repository of the release and pushes them; nil removes one.
@@ -230,7 +237,16 @@ func (s *site) push(repository string, files map[string]*string) {
 	}
 	s.git(dir, "add", "--all")
 	s.git(dir, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "--quiet", "--message", "Change what should run")
-	s.git(dir, "push", "--quiet", "origin", "HEAD:main")
+	for {
+		err := s.tryGit(dir, "push", "--quiet", "origin", "HEAD:main")
+		if err == nil {
+			return
+		}
+		if !process.Overtaken(err) {
+			s.Fatal(err)
+		}
+		s.git(dir, "pull", "--quiet", "--rebase", "origin", "main") // the release was quicker
+	}
 }
 
 // The packages of the VNF, by their vnfdIds.
