@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -69,17 +69,6 @@ func daemon(t *testing.T, program string, args ...string) {
 	})
 }
 
-// freeAddress is an address of loopback at which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // target is an installation that is scraped: its only process, or its replicas.
 type target struct {
 	job  string
@@ -117,8 +106,8 @@ func startPrometheus(t *testing.T, rules string, targets ...target) *prometheus 
 	t.Helper()
 	server, manager := need(t, "prometheus", "prometheus"), need(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
-	p := &prometheus{url: "http://" + freeAddress(t), started: time.Now(), alerts: newReceiver(t)}
-	alertmanager := freeAddress(t)
+	p := &prometheus{url: "http://" + redisserver.Free(t), started: time.Now(), alerts: newReceiver(t)}
+	alertmanager := redisserver.Free(t)
 	write(t, filepath.Join(dir, "alertmanager.yml"), fmt.Sprintf(`route: {receiver: test, group_by: ['...'], group_wait: 100ms, group_interval: 1s, repeat_interval: 1h}
 receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: true}]}]
 `, p.alerts.URL))

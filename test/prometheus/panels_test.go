@@ -122,10 +122,13 @@ func (p *prometheus) everyPanelAnswers(t *testing.T, instances []string) (querie
 	return queries
 }
 
+// answerWait bounds the wait for an answer: where a scrape took too long, there is none for a moment.
+const answerWait = time.Minute
+
 // anyAnswered asks a query until it is answered for one of the instances: what is drawn of an
 // instance is there while something is out of the ordinary with it, and no instance has all.
 func (p *prometheus) anyAnswered(t *testing.T, q query, instances []string) error {
-	return kit.Poll(t.Context(), 20*time.Second, func() error {
+	return kit.Poll(t.Context(), answerWait, func() error {
 		if !strings.Contains(q.Expr, "$instance") {
 			return p.answered(t, q.Instant, chosen(q.Expr, ""))
 		}
@@ -155,8 +158,14 @@ func (p *prometheus) variableHasValues(t *testing.T, d dashboard, v variable) {
 		t.Errorf("%s: the variable %s isn't label_values(…, …): %s", d.Title, v.Name, text)
 		return
 	}
-	list, err := p.now(t.Context(), "count by ("+label+") ("+chosen(selector, "")+")")
-	if err != nil || len(list) == 0 || !slices.ContainsFunc(list, func(s series) bool { return s.Metric[label] != "" }) {
-		t.Errorf("%s: the variable %s has no values: %v %v", d.Title, v.Name, list, err)
+	err := kit.Poll(t.Context(), answerWait, func() error {
+		list, err := p.now(t.Context(), "count by ("+label+") ("+chosen(selector, "")+")")
+		if err != nil || !slices.ContainsFunc(list, func(s series) bool { return s.Metric[label] != "" }) {
+			return fmt.Errorf("%s: the variable %s has no values: %v %w", d.Title, v.Name, list, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -44,7 +44,7 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 	phase(t, p, "a replica is missing")
 	third := w.third.URL
 	w.third.KillGroup()
-	kit.Eventually(t, func() error { return p.alerts.fired(fireAndResolve...) })
+	kit.EventuallyWithin(t, 2*kit.Patience, func() error { return p.alerts.fired(fireAndResolve...) })
 	phase(t, p, "alerts fire")
 	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(false), "--listen", strings.TrimPrefix(third, "https://"))...)
 	w.replicas.redis.Start(t)  // what it says of itself is shown only while it answers
@@ -67,7 +67,7 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 
 	w.mends()
 	write(t, backup, time.Now().Format(time.RFC3339)+"\n")
-	kit.Eventually(t, func() error { return p.alerts.resolved(fireAndResolve...) })
+	kit.EventuallyWithin(t, 2*kit.Patience, func() error { return p.alerts.resolved(fireAndResolve...) })
 	phase(t, p, "alerts are resolved")
 }
 

@@ -82,8 +82,15 @@ func (w *wire) join(c net.Conn) {
 		return
 	}
 	w.mu.Lock()
-	w.conns = append(w.conns, c, far)
+	if whole = w.whole; whole {
+		w.conns = append(w.conns, c, far)
+	}
 	w.mu.Unlock()
+	if !whole { // it was cut meanwhile
+		c.Close()
+		far.Close()
+		return
+	}
 	go func() { _, _ = io.Copy(far, c); far.Close() }()
 	_, _ = io.Copy(c, far)
 	c.Close()

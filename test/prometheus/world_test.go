@@ -31,6 +31,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -54,7 +55,8 @@ type world struct {
 	asleep             atomic.Bool // whether the NFVO is away for one instance
 	guessing           atomic.Bool
 	pushing            atomic.Bool       // whether nobody else commits: on a slow machine a push is overtaken for ever
-	retried            atomic.Value      // the operation that is retried again and again, "" is none
+	retrying           sync.Mutex        // held while somebody retries
+	retried            string            // the operation that is retried again and again, "" is none
 	at                 map[string]string // namespaces by instance
 	failing            map[string]string // operations that were made to fail
 	stop               func()
@@ -257,7 +259,7 @@ func (w *world) startThird() {
 	w.certificate = filepath.Join(t.TempDir(), "cert.pem")
 	w.certify(36 * time.Hour)
 	w.thirdData = filepath.Join(process.ShortTempDir(t), "data")
-	w.third = process.Start(t, w.thirdData, w.thirdFlags(true)...)
+	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(true), "--listen", redisserver.Free(t))...)
 }
 
 // thirdFlags are those of the third Jibe, but for its address.
@@ -351,8 +353,10 @@ func (w *world) lives() {
 		}
 	})
 	again(time.Second, func(int) { // somebody who hopes that the hook works the next time
-		if op, _ := w.retried.Load().(string); op != "" {
-			_, _ = w.main.Do(ctx, http.MethodPost, process.Operations+"/"+op+"/retry", nil)
+		w.retrying.Lock()
+		defer w.retrying.Unlock()
+		if w.retried != "" {
+			_, _ = w.main.Do(ctx, http.MethodPost, process.Operations+"/"+w.retried+"/retry", nil)
 		}
 	})
 	again(2*time.Second, func(n int) { // somebody who writes to a forge that limits pushes
@@ -398,7 +402,7 @@ func (w *world) fails() {
 	w.operation(held, "FAILED_TEMP")
 	w.act(w.failing[held], "fail")
 	w.failing[hooked] = w.operation(hooked, "FAILED_TEMP")
-	w.retried.Store(w.failing[hooked])
+	w.retry(w.failing[hooked])
 	w.operation(denied, "ROLLED_BACK")
 	w.failing[waiting] = w.operation(waiting, "STARTING")
 	w.wire.cut()
@@ -441,6 +445,13 @@ func (w *world) fails() {
 	}
 }
 
+// retry has an operation be retried again and again from now on, "" is none.
+func (w *world) retry(operation string) {
+	w.retrying.Lock()
+	defer w.retrying.Unlock()
+	w.retried = operation
+}
+
 // mends takes back what fails did.
 func (w *world) mends() {
 	t := w.t
@@ -448,7 +459,7 @@ func (w *world) mends() {
 	w.asleep.Store(false)
 	w.guessing.Store(false)
 	w.deaf.Store(false)
-	w.retried.Store("")
+	w.retry("") // none is under way afterwards: what is FAILED_TEMP stays so
 	w.told.mended.Store(true)
 	w.wire.restore()
 	if err := os.Rename(w.bare+".away", w.bare); err != nil {

@@ -6,12 +6,17 @@ package redisserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,12 +97,27 @@ func Free(t testing.TB) string {
 // FreeAddress is [Free] for those who have no test.
 func FreeAddress() (string, error) { return freeAt(loopback) }
 
-func freeAt(host string) (string, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return "", err
+// Ports are given below those that the system gives away by itself: one of these may be a client's a moment later, or
+// while the server that had it is started again. A process begins anywhere, so that others that are under way aren't met, and
+// gives none twice before it has given all.
+const firstPort, ports = 23000, 9700
+
+var given atomic.Uint64
+
+func init() { given.Store(rand.Uint64N(ports)) }
+
+func freeAt(host string) (address string, err error) {
+	for range ports {
+		port := firstPort + given.Add(1)%ports
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.FormatUint(port, 10))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", err
 }
 
 // Sentinel starts a sentinel that watches the master at an address under a name, and fails over by itself.
