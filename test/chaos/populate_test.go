@@ -21,7 +21,7 @@ import (
 const calmEvery = 7
 
 // populateWait bounds the instantiation of all instances.
-const populateWait = 4 * time.Minute
+const populateWait = 10 * time.Minute
 
 // populate instantiates the instances, each in a namespace of its own: half of them by one
 // push, half through the API.

@@ -30,11 +30,14 @@ func ContainersAble() error {
 	return nil
 }
 
+// cgroupWait bounds the wait for the kernel to be done with the processes of a cgroup.
+const cgroupWait = 30 * time.Second
+
 // removeCgroups removes a cgroup and all below it, in all hierarchies. Their processes
 // must have been killed: the kernel keeps a cgroup until these are gone.
 func removeCgroups(name string) {
 	tops, _ := filepath.Glob(filepath.Join(cgroupRoot, "*", name)) // the pattern is a good one
-	for until := time.Now().Add(5 * time.Second); len(tops) > 0 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(cgroupWait); len(tops) > 0 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		tops = slices.DeleteFunc(tops, func(top string) bool {
 			var dirs []string
 			_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

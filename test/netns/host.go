@@ -275,14 +275,49 @@ func (h *Host) At(port int) string { return netip.AddrPortFrom(h.Addr(), uint16(
 // The error tells what it wrote to standard error. stdin may be nil.
 func (h *Host) Run(ctx context.Context, stdin io.Reader, argv ...string) (string, error) {
 	cmd := h.command(ctx, argv...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
-	// Its background processes may keep these open.
-	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		return stdout.String(), fmt.Errorf("%s on host %s: %w: %s", argv[0], h.Spec.Name, err, bytes.TrimSpace(stderr.Bytes()))
+	// Its background processes may keep these open: who reads from a pipe would never know whether
+	// more is to come, or not in time that what came is all.
+	stdout, err := nameless()
+	if err != nil {
+		return "", err
 	}
-	return stdout.String(), nil
+	defer stdout.Close()
+	stderr, err := nameless()
+	if err != nil {
+		return "", err
+	}
+	defer stderr.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	cmd.WaitDelay = time.Second // for what it doesn't read of stdin
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return content(stdout), fmt.Errorf("%s on host %s: %w: %s", argv[0], h.Spec.Name, err, strings.TrimSpace(content(stderr)))
+	}
+	return content(stdout), nil
+}
+
+// nameless is a file that goes when it is closed.
+func nameless() (*os.File, error) {
+	f, err := os.CreateTemp("", "jibe-netns-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// content is what was written to a file so far. Who writes there goes on where it was.
+func content(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, info.Size()))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // Serve starts a program that runs until it ends itself, or the host goes. What it writes

@@ -35,7 +35,7 @@ const EnvRequire = "JIBE_TEST_REQUIRE"
 
 // startWait bounds how long a lab waits for another one on its subnet to end, and a host
 // for its services.
-const startWait = time.Minute
+const startWait = 3 * time.Minute
 
 // runDir is where labs have their locks, and hosts the places that they start from.
 const runDir = "/run"
@@ -83,7 +83,7 @@ func able() error {
 }
 
 // Open makes a lab without hosts. Only one lab on this machine can have a subnet (or
-// one of the same first address): Open waits up to a minute for the other to be closed.
+// one of the same first address): Open waits some minutes for the other to be closed.
 func Open(ctx context.Context, subnet netip.Prefix) (_ *Lab, err error) {
 	if err := able(); err != nil {
 		return nil, err
