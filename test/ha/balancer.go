@@ -9,14 +9,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
-// balancerConfig is what an operator writes. A replica that doesn't answer in half a second, or
-// says that it isn't ready, gets no requests. What is sent again is what HTTP lets anybody send
+// replicaHeader is the header of an answer with the name of the replica that gave it.
+const replicaHeader = "X-Replica"
+
+// balancerConfig is what an operator writes. A replica that says that it isn't ready, that takes no
+// connection or that doesn't answer in five seconds, gets no requests: where a machine that all of them are on
+// stands still for less, they aren't all taken for dead. What is sent again is what HTTP lets anybody send
 // again: a request that no replica has got, and one that only reads.
 const balancerConfig = `global
     maxconn 2000
@@ -25,7 +28,7 @@ defaults
     timeout connect 500ms
     timeout client 60s
     timeout server 60s
-    timeout check 500ms
+    timeout check 5s
     option redispatch 1
     retries 3
     retry-on conn-failure empty-response response-timeout 502 503 504
@@ -36,6 +39,7 @@ frontend jibe
 backend jibe
     balance roundrobin
     http-reuse never
+    http-response set-header ` + replicaHeader + ` %%s
     option httpchk GET /readyz
     default-server check inter 250ms fall 1 rise 2
 `
@@ -75,7 +79,7 @@ func startBalancer(ctx context.Context, dir string, replicas []string) (*balance
 	if err := b.cmd.Start(); err != nil {
 		return nil, err
 	}
-	err = kit.Poll(ctx, 10*time.Second, func() error {
+	err = kit.Poll(ctx, readyWait, func() error {
 		c, err := net.Dial("tcp", b.address)
 		if err == nil {
 			_ = c.Close()

@@ -33,7 +33,7 @@ const warmUp = 5 * time.Second
 const fsckWait = 30 * time.Second
 
 // settleWait bounds how long everything may take once nothing breaks any more.
-const settleWait = 3 * time.Minute
+const settleWait = 6 * time.Minute
 
 func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	kubeconfig := testenv.Kubeconfig(t)

@@ -264,9 +264,15 @@ func (r *Rig) Ready(ctx context.Context) error {
 	})
 }
 
-// balanced says whether the balancer has seen, too, that replicas are ready.
+// balanced says whether the balancer has seen, too, that replicas are ready: it leads to each that runs.
 func (r *Rig) balanced(ctx context.Context) error {
-	for range 2 * len(r.Replicas) {
+	unseen := map[string]bool{}
+	for _, x := range r.Replicas {
+		if x.State() == "serves" {
+			unseen[x.Name] = true
+		}
+	}
+	for range 4 * len(r.Replicas) { // others are led to them, too, by turns
 		a, err := r.Servers.Present().Do(ctx, http.MethodGet, "/readyz", nil)
 		if err == nil && a.Status != http.StatusOK {
 			err = fmt.Errorf("the balancer answers %d: %s", a.Status, a.Body)
@@ -274,6 +280,10 @@ func (r *Rig) balanced(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		delete(unseen, a.Header.Get(replicaHeader))
+	}
+	if len(unseen) > 0 {
+		return fmt.Errorf("the balancer leads nobody to %v", slices.Sorted(maps.Keys(unseen)))
 	}
 	return nil
 }
