@@ -143,7 +143,7 @@ func (s *site) members(count int) (list []app.Member) {
 // ask begins a task of the VNF, and returns the id of its operation.
 func (s *site) ask(task string, body map[string]any) string {
 	s.Helper()
-	return s.api.Want(s, http.StatusAccepted, http.MethodPost, process.Instances+"/"+s.instance+"/"+task, body, nil).ID()
+	return s.api.Ask(s, s.instance, task, body)
 }
 
 // asked is ask, and waits until the operation is COMPLETED.
@@ -177,24 +177,17 @@ func (s *site) takeOver() {
 	if at < 0 {
 		s.Fatalf("nobody looks after the VNF: %+v", before)
 	}
-	owner, now := before[at], int64(0)
+	owner, now, went := before[at], int64(0), time.Now()
 	if err := s.Client.CoreV1().Pods(s.namespace).Delete(s.Context(), owner.Host, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		s.Fatal(err)
 	}
-	began := time.Now()
-	kit.Eventually(s, func() error {
-		var now process.Operation
-		if err := s.api.Get(s.Context(), process.Operations+"/"+op, &now); err != nil {
-			return err // the Service may lead to the pod for a moment
-		}
-		if now.State != "PROCESSING" {
-			return kit.Final(fmt.Errorf("the upgrade was to be under way when its replica went: %+v", now))
-		}
-		return nil
-	})
-	s.api.Await(s, op, "COMPLETED")
+	// The Service may lead to the pod for a moment, which may take longer than the others need for the rest.
+	done := s.api.Await(s, op, "COMPLETED")
+	if entered, err := time.Parse(time.RFC3339Nano, done.Entered); err != nil || entered.Before(went) {
+		s.Fatalf("the upgrade was to be under way when its replica went, at %v: %+v, %v", went, done, err)
+	}
 	s.runs(3, "2.0")
-	s.Logf("%s looked after the VNF; the upgrade was done %v after its pod was deleted", owner.Host, time.Since(began).Round(100*time.Millisecond))
+	s.Logf("%s looked after the VNF; the upgrade was done %v after its pod was deleted", owner.Host, time.Since(went).Round(100*time.Millisecond))
 	all, err := process.All[process.Operation](s.Context(), s.api, process.Operations)
 	if err != nil {
 		s.Fatal(err)

@@ -43,7 +43,7 @@ func (f *forge) makes() string {
 // asks has the API begin an operation and returns its id.
 func (f *forge) asks(id, task string, body any) string {
 	f.t.Helper()
-	return f.Want(f.t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/"+task, body, nil).ID()
+	return f.Ask(f.t, id, task, body)
 }
 
 // simple is the request to instantiate the example.

@@ -153,8 +153,7 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 	id := made.ID()
 	do := func(task string, body any) {
 		t.Helper()
-		a := f.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/"+task, body, nil)
-		f.Await(t, a.ID(), "COMPLETED")
+		f.Await(t, f.Ask(t, id, task, body), "COMPLETED")
 	}
 	instantiate := map[string]any{"flavourId": "simple"}
 	do("instantiate", instantiate)

@@ -30,7 +30,7 @@ func newProposed(t *testing.T, granting string) *told {
 // scaleOut asks for one more unit.
 func (w *told) scaleOut() (operation string) {
 	w.Helper()
-	return w.Want(w.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+reportID+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "vdu1_aspect"}, nil).ID()
+	return w.Ask(w.T, reportID, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "vdu1_aspect"})
 }
 
 // pulls are all pull requests whose branches Jibe has made.
@@ -121,7 +121,7 @@ func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing
 		w.mergeAs(w.proposed(op), style)
 		w.Await(t, op, "COMPLETED")
 		w.tidied()
-		op = w.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+reportID+"/scale", map[string]any{"type": "SCALE_IN", "aspectId": "vdu1_aspect"}, nil).ID()
+		op = w.Ask(t, reportID, "scale", map[string]any{"type": "SCALE_IN", "aspectId": "vdu1_aspect"})
 		w.restart()
 		w.mergeAs(w.proposed(op), style)
 		w.Await(t, op, "COMPLETED")

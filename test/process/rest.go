@@ -147,6 +147,28 @@ type Operation struct {
 	} `json:"error"`
 }
 
+// Ask has the API begin an operation of an instance, and returns its id. While the instance is busy (409), as
+// with a commit that an operation's end is still owed or with a repair, it is asked again, as clients do.
+func (s *Server) Ask(t testing.TB, instance, task string, body any) (operation string) {
+	t.Helper()
+	kit.Eventually(t, func() error {
+		a, err := s.Do(t.Context(), http.MethodPost, Instances+"/"+instance+"/"+task, body)
+		if err != nil {
+			return kit.Final(err)
+		}
+		operation = a.ID()
+		switch err := fmt.Errorf("%s of instance %s: %d: %s", task, instance, a.Status, a.Body); a.Status {
+		case http.StatusAccepted:
+			return nil
+		case http.StatusConflict:
+			return err
+		default:
+			return kit.Final(err)
+		}
+	})
+	return operation
+}
+
 // Await waits until an operation, named by its id or URL, is in a state. A state that
 // it can't leave for the wanted one without a request ends the test.
 func (s *Server) Await(t testing.TB, operation, state string) Operation {

@@ -224,8 +224,7 @@ func (w *world) operation(dir, state string) (id string) {
 // scale asks for a scale-out and returns the operation's id.
 func (w *world) scale(dir string, steps int) string {
 	w.t.Helper()
-	return w.main.Want(w.t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+desired.DeriveID(dir)+"/scale",
-		map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": steps}, nil).ID()
+	return w.main.Ask(w.t, desired.DeriveID(dir), "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": steps})
 }
 
 // act asks for something to be done with an operation.
