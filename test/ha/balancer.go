@@ -20,13 +20,15 @@ const replicaHeader = "X-Replica"
 // balancerConfig is what an operator writes. A replica that says that it isn't ready, that takes no
 // connection or that doesn't answer in five seconds, gets no requests: where a machine that all of them are on
 // stands still for less, they aren't all taken for dead. What is sent again is what HTTP lets anybody send
-// again: a request that no replica has got, and one that only reads.
+// again: a request that no replica has got, and one that only reads. A connection that nobody uses is kept for
+// longer than Go's clients keep it: they would meet its end with a request.
 const balancerConfig = `global
     maxconn 2000
 defaults
     mode http
     timeout connect 500ms
     timeout client 60s
+    timeout http-keep-alive 3m
     timeout server 60s
     timeout check 5s
     option redispatch 1
