@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +45,7 @@ func (w *World) namespace(ctx context.Context, dir string) (string, error) {
 
 // Close removes from the cluster what the world has made there, and ends its subscribers.
 func (w *World) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestWait)
 	defer cancel()
 	var errs []error
 	for name := range w.namespaces {

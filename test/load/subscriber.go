@@ -80,6 +80,14 @@ func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var n notify.Notification
 	err = json.Unmarshal(text, &n)
+	if s.overtaken(n.ID) {
+		// Its server may have been killed, or has given it up: that is seen a moment after the request was read.
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(goneWait):
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -98,6 +106,16 @@ func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.again++
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// goneWait is how long it may take until it is seen that who has sent a request is gone.
+const goneWait = time.Second
+
+// overtaken says whether a notification has come before, and later ones since, which may not be.
+func (s *Subscriber) overtaken(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.Late && s.seen[id] && s.order[len(s.order)-1].ID != id
 }
 
 // Number is how many notifications it has got, each counted once.

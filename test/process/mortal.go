@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // Mortal holds the present process of a test that kills it again and again, and lets
@@ -97,7 +100,8 @@ func ShortTempDir(t testing.TB) string {
 			t.Logf("the folder stays for you to look at: %s", dir)
 			return
 		}
-		if err := os.RemoveAll(dir); err != nil {
+		// A git whose server was killed may be at its last write.
+		if err := kit.Poll(context.WithoutCancel(t.Context()), time.Minute, func() error { return os.RemoveAll(dir) }); err != nil {
 			t.Error(err)
 		}
 	})
