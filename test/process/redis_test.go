@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -100,7 +101,22 @@ func TestWithRecordsInRedisNothingIsLostByAKillNorByAnOutage(t *testing.T) {
 
 	// A second process must not work with the same records.
 	other := filepath.Join(t.TempDir(), "other")
-	if second, err := process.StartBinary(process.Binary(t), other, args...); err == nil {
+	second, err := process.StartBinary(process.Binary(t), other, args...)
+	for range 2 {
+		if err != nil {
+			break
+		}
+		// Where the machine stood still for longer than the store is the first one's, the second may get
+		// it: the first ends, or gets it back a while after the second's end.
+		second.KillGroup()
+		select {
+		case <-s.Exited():
+			s = process.Start(t, data, args...)
+		case <-time.After(15 * time.Second):
+		}
+		second, err = process.StartBinary(process.Binary(t), other, args...)
+	}
+	if err == nil {
 		second.KillGroup()
 		t.Error("a second process serves from the same store")
 	} else if !strings.Contains(err.Error(), "another process serves") || !strings.Contains(err.Error(), fmt.Sprintf("/%d/", s.Pid())) {
