@@ -64,6 +64,7 @@ type Forge struct {
 	// Refuse answers in place of the API where it isn't nil.
 	Refuse http.HandlerFunc
 
+	root   string // of the repository
 	kind   Kind
 	limits Limits
 	meter  meter
@@ -80,7 +81,8 @@ type Forge struct {
 // New serves a forge until the test ends.
 func New(t testing.TB, kind Kind, limits Limits) *Forge {
 	t.Helper()
-	f := &Forge{kind: kind, limits: limits, Branches: map[string]string{}}
+	// The folder is there before the server, so that it goes after it: a push that was taken is carried out.
+	f := &Forge{kind: kind, limits: limits, Branches: map[string]string{}, root: t.TempDir()}
 	mux := http.NewServeMux()
 	switch kind {
 	case GitHub:

@@ -53,7 +53,7 @@ exit 0
 // git-http-backend.
 func (f *Forge) Serve(t testing.TB, files map[string]string) {
 	t.Helper()
-	root := t.TempDir()
+	root := f.root
 	f.Dir = filepath.Join(root, "vnfs.git")
 	run := func(dir string, args ...string) string {
 		t.Helper()
