@@ -117,6 +117,13 @@ func (p *prometheus) everyRuleAnswers(t *testing.T) {
 	}
 }
 
+// retry has an operation be retried again and again from now on, "" is none.
+func (w *world) retry(operation string) {
+	w.retrying.Lock()
+	defer w.retrying.Unlock()
+	w.retried = operation
+}
+
 // scrapeIsClean has promtool look at the metrics of each Jibe.
 func (w *world) scrapeIsClean() {
 	w.t.Helper()

@@ -444,13 +444,6 @@ func (w *world) fails() {
 	}
 }
 
-// retry has an operation be retried again and again from now on, "" is none.
-func (w *world) retry(operation string) {
-	w.retrying.Lock()
-	defer w.retrying.Unlock()
-	w.retried = operation
-}
-
 // mends takes back what fails did.
 func (w *world) mends() {
 	t := w.t
