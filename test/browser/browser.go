@@ -7,6 +7,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,10 +60,12 @@ func New(t testing.TB) *Browser {
 	t.Helper()
 	need(t, func() bool { _, err := exec.LookPath("chromium"); return err == nil }, "chromium", "chromium")
 	need(t, func() bool { _, err := os.Stat(font); return err == nil }, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")
+	// No folder of the test's own: some of Chromium's processes outlive it for a moment and still write there. Of the
+	// folder that the client makes, it ends them first.
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU, // root has no sandbox of Chromium's
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("hide-scrollbars", true), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(kit.Patience))
+		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(kit.Patience))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithErrorf(ignoreLine))
 	t.Cleanup(func() { end(); stop() })
@@ -269,15 +272,52 @@ func (p *Tab) Type(selector, text string) {
 	p.do("type into "+selector, chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
+// press clicks on an element where a person could, and says why not otherwise. All of it is one task of the browser: a
+// live page puts other elements in the place of those that it has, and a click that is told the browser in several
+// steps may then be one on nothing.
+const press = `(e => {
+	if (!e || !e.checkVisibility()) return "it isn't to be seen";
+	if (e.disabled) return "it is disabled";
+	e.scrollIntoView({block: "center", behavior: "instant"});
+	const at = e.getClientRects()[0], top = document.elementFromPoint(at.x + at.width / 2, at.y + at.height / 2);
+	if (!e.contains(top)) return "it is covered by " + top?.outerHTML.slice(0, 200);
+	e.focus();
+	e.click();
+	return "";
+})(document.querySelector(%s))`
+
 // Press clicks on what leads to another page, and returns when that is loaded.
 func (p *Tab) Press(selector string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, kit.Patience)
-	defer cancel()
-	if _, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible)); err != nil {
+	name, err := json.Marshal(selector)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	click := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		why, err := chromedp.Evaluate[string](fmt.Sprintf(press, name))(ctx, t)
+		if err == nil && why != "" {
+			err = errNotPressed(why)
+		}
+		return err
+	})
+	err = kit.Poll(p.ctx, kit.Patience, func() error {
+		ctx, cancel := context.WithTimeout(p.ctx, kit.Patience)
+		defer cancel()
+		_, err := chromedp.RunResponse(ctx, click)
+		if err != nil && !errors.As(err, new(errNotPressed)) {
+			err = kit.Final(err) // it was pressed, and once is enough
+		}
+		return err
+	})
+	if err != nil {
 		p.t.Fatalf("press %s: %v\nat %s", selector, err, p.where())
 	}
 }
+
+// errNotPressed says why nothing was clicked.
+type errNotPressed string
+
+func (e errNotPressed) Error() string { return string(e) }
 
 // Text is what a person reads in the first such element.
 func (p *Tab) Text(selector string) string {
