@@ -179,6 +179,7 @@ func TestAnOperationIsCancelledByItsButtonGracefullyOrAtOnce(t *testing.T) {
 		was := gitOf(t, s, "rev-parse", "main")
 		op := asksFor(t, s, 3, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
 		asked := gitOf(t, s, "rev-parse", "main")
+		kit.Until(t, "the operation says that it waits for its VIM", func() bool { return strings.Contains(record(t, s, op).story, "can't be seen") })
 		cancel(t, s, tab, watched, op, "FORCEFUL")
 		sees(t, watched, "ROLLED_BACK", "cancelled before anything was changed")
 		watched.Eventually(canBe, ": ")

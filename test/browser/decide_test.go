@@ -135,10 +135,13 @@ func TestAFailedOperationIsDecidedByButtonsThatSayWhatTheyCommit(t *testing.T) {
 			}
 		})
 	}
-	tab.Open("/ui/instances/" + browser.ID(3))
-	if got := tab.Text("main"); !strings.Contains(got, "Held since") {
-		t.Errorf("an instance whose operation was failed says %s", got)
-	}
+	kit.Eventually(t, func() error { // the commit is in git a moment before the page knows of it
+		tab.Open("/ui/instances/" + browser.ID(3))
+		if got := tab.Text("main"); !strings.Contains(got, "Held since") {
+			return fmt.Errorf("an instance whose operation was failed says %s", got)
+		}
+		return nil
+	})
 	tab.Open("/ui/operations/" + ops[1])
 	if got := tab.Text("main"); strings.Count(got, "the operation has ended: COMPLETED") != 4 {
 		t.Errorf("an operation that has ended can still be decided: %s", got)

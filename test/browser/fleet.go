@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/internal/egress"
-	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -45,8 +45,8 @@ func InProcess(t testing.TB, cloud *sim.Cloud) *process.Server {
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-			Branch: "main", Cloud: cloud, Version: "test", Log: slog.New(slog.DiscardHandler), Timeout: time.Hour,
-			Timeouts: map[lcm.Type]time.Duration{lcm.Instantiate: time.Second}, Ready: func(s *app.Server) { ready <- s.Address() }})
+			Branch: "main", Cloud: cloud, Version: "test", Log: slog.New(slog.DiscardHandler), Timeout: time.Hour, StartTimeout: time.Hour, // a machine that stalls fails nothing
+			Ready: func(s *app.Server) { ready <- s.Address() }})
 	}()
 	stop := sync.OnceFunc(func() {
 		cancel()
@@ -132,7 +132,22 @@ func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
 		"instances/hamburg/edge-1/upf-1/vnf.yaml": VNF(5, "upf-1", "state: notInstantiated\n"),
 		"instances/paris/lab/pcf/vnf.yaml":        VNF(10, "pcf", "state: stopped\n"),
 	})
+	Pinned(t, s, "instances/berlin/core/amf-1/vnf.yaml")
+	Pinned(t, s, "instances/paris/lab/pcf/vnf.yaml")
 	return s, cloud
+}
+
+// Pinned waits until Jibe has filled in what the VNF of a file at head runs as, and where: after that it makes no
+// commit of its own any more, which a test could take for another one.
+func Pinned(t testing.TB, s *process.Server, file string) {
+	t.Helper()
+	kit.Eventually(t, func() error {
+		text, err := process.Git(t.Context(), s.Desired(), "show", "main:"+file)
+		if err == nil && (!strings.Contains(text, "\npackage: ") || !strings.Contains(text, "\nvim: ")) {
+			err = fmt.Errorf("%s isn't pinned: %s", file, text)
+		}
+		return err
+	})
 }
 
 // Await waits until the API says that an instance is in a state.

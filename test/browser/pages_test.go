@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,19 @@ func TestTheButtonsShowTheCommitAndThePlanAndThenMakeJustThat(t *testing.T) {
 	if made := gitOf(t, s, "log", "--format=%s", pushed+"..main"); strings.Contains(made, "SCALE") {
 		t.Fatalf("it was committed although the file had changed: %s", made)
 	}
-	kit.Eventually(t, func() error { // the push's own operation goes first
+	// The push's own operation goes first, and what Jibe fills in before it: neither is to come between what is shown
+	// and the button.
+	browser.Pinned(t, s, "instances/berlin/core/smf-1/vnf.yaml")
+	kit.Eventually(t, func() error {
+		list, err := process.All[process.Operation](t.Context(), s, process.Operations)
+		if err == nil && !slices.ContainsFunc(list, func(op process.Operation) bool {
+			return op.Instance == browser.ID(2) && op.Type == "MODIFY_INFO" && op.State == "COMPLETED"
+		}) {
+			err = fmt.Errorf("the push's own operation isn't done: %+v", list)
+		}
+		return err
+	})
+	kit.Eventually(t, func() error {
 		tab.Open("/ui/instances/" + browser.ID(2))
 		if tab.Eval(`document.querySelector("form:has(input[name=type][value=SCALE_OUT]) button").disabled`) == "true" {
 			return fmt.Errorf("no scaling yet: %s", tab.Text("main"))

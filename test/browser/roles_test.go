@@ -66,6 +66,7 @@ func TestWhoMayPlanOrLookIsOfferedNoMoreAndIsRefusedByTheURLToo(t *testing.T) {
 		return nil
 	})
 	s.PushFiles(t, map[string]string{"instances/west/db/vnf.yaml": browser.VNF(2, "db-west", "description: only for the west\n")})
+	browser.Pinned(t, s, "instances/west/db/vnf.yaml")
 	west := gitOf(t, s, "log", "-1", "--format=%H", "--diff-filter=M", "--author=test", "main", "--", "instances/west/db")
 	if west == "" {
 		west = gitOf(t, s, "rev-parse", "main")

@@ -1,11 +1,13 @@
 package browser_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/browser"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -14,6 +16,13 @@ func TestARolloutIsResumedByTheCommitThatItsButtonHasShownAndThePageFollows(t *t
 	browser.Await(t, s, 1, "INSTANTIATED")
 	browser.Await(t, s, 2, "INSTANTIATED")
 	s.PushFiles(t, map[string]string{"rollouts/edge.yaml": "select: {folders: [edge]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n"})
+	kit.Eventually(t, func() error {
+		var list []struct{ Phase string }
+		if err := s.Get(t.Context(), "/jibe/v1/rollouts", &list); err != nil || len(list) != 1 || list[0].Phase != "paused" {
+			return fmt.Errorf("the rollouts are %+v (%w), want one that is paused", list, err)
+		}
+		return nil
+	})
 	tab := browser.New(t).Tab(t, s, browser.View{})
 
 	tab.Expect("403")

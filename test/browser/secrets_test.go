@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/browser"
-	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -33,7 +32,7 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 	}
 	begun, both := push(files("old", "")), push(files("new", ""))
 	encrypted := push(map[string]string{"instances/a/web/vnf.yaml": strings.Replace(vnf("new", ""), "plain-new-1", sealed, 1)})
-	pinned(t, s, "instances/a/web/vnf.yaml") // a branch from before it would conflict
+	browser.Pinned(t, s, "instances/a/web/vnf.yaml") // a branch from before it would conflict
 	w := process.NewWorkTree(t, s.Desired())
 	w.WriteFiles(files("branch", "suspend: true\n"))
 	w.Commit("Change all once more")
@@ -71,21 +70,10 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 	tab.Clean()
 }
 
-// pinned waits until Jibe has filled in what a new VNF runs as, and where.
-func pinned(t *testing.T, s *process.Server, file string) {
-	t.Helper()
-	kit.Eventually(t, func() error {
-		if text := gitOf(t, s, "show", "main:"+file); !strings.Contains(text, "\npackage: ") || !strings.Contains(text, "\nvim: ") {
-			return fmt.Errorf("%s isn't pinned: %s", file, text)
-		}
-		return nil
-	})
-}
-
 func TestABranchThatConflictsIsSaidToBe(t *testing.T) {
 	const file = "instances/a/web/vnf.yaml"
 	s, _ := browser.Small(t, map[string]string{file: browser.VNF(1, "web", "")})
-	pinned(t, s, file)
+	browser.Pinned(t, s, file)
 	w := process.NewWorkTree(t, s.Desired())
 	w.WriteFiles(map[string]string{file: browser.VNF(1, "this", "")})
 	w.Commit("Name it this")
