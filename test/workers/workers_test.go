@@ -88,9 +88,10 @@ func joins(c *cluster, workers []*netns.Host) {
 		if !readyNode(n) || !slices.Contains(n.Status.Addresses, want) {
 			c.Errorf("%s is Ready: %v, at %v", n.Name, readyNode(n), n.Status.Addresses)
 		}
-		if !strings.HasPrefix(n.Spec.PodCIDR, "10.244.") {
-			c.Errorf("%s has the pod subnet %q, not one of the cluster's", n.Name, n.Spec.PodCIDR)
-		}
+		c.eventually(n.Name+" has a pod subnet of the cluster's", func() (bool, error) { // the controller manager gives it one
+			n, err := c.CoreV1().Nodes().Get(c.Context(), h.Spec.Name, metav1.GetOptions{})
+			return err == nil && strings.HasPrefix(n.Spec.PodCIDR, "10.244."), err
+		})
 	}
 	master, err := c.CoreV1().Nodes().Get(c.Context(), "master", metav1.GetOptions{})
 	if err != nil {

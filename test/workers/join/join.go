@@ -32,8 +32,12 @@ import (
 )
 
 // tokenGrace is how long a token may be refused before it counts as wrong: an API server
-// knows a new one a moment after it was made.
-const tokenGrace = 5 * time.Second
+// knows a new one a moment after it was made. fewestRefusals are how many answers that takes at least: on a
+// machine that stalls, time alone says nothing.
+const (
+	tokenGrace     = 5 * time.Second
+	fewestRefusals = 8
+)
 
 // tokenForm is Kubernetes': the token's id, a dot, its secret.
 var tokenForm = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
@@ -166,9 +170,13 @@ func (j *joining) certificate(ctx context.Context, bootstrap *rest.Config) (cert
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
-	err = wait.PollUntilContextTimeout(ctx, 300*time.Millisecond, tokenGrace, true, func(ctx context.Context) (bool, error) {
+	began, refused := time.Now(), 0
+	err = wait.PollUntilContextCancel(ctx, tokenGrace/fewestRefusals/2, true, func(ctx context.Context) (bool, error) {
 		made, err := client.CertificatesV1().CertificateSigningRequests().Create(ctx, asked, metav1.CreateOptions{})
 		if apierrors.IsUnauthorized(err) {
+			if refused++; refused >= fewestRefusals && time.Since(began) >= tokenGrace {
+				return false, errors.New("the API server refuses the bootstrap token: it is wrong or has expired; make a new one (kubeadm token create)")
+			}
 			return false, nil
 		}
 		if err == nil {
@@ -176,12 +184,7 @@ func (j *joining) certificate(ctx context.Context, bootstrap *rest.Config) (cert
 		}
 		return err == nil, err
 	})
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, fmt.Errorf("ask for a certificate: %w", ctx.Err())
-	case wait.Interrupted(err):
-		return nil, nil, errors.New("the API server refuses the bootstrap token: it is wrong or has expired; make a new one (kubeadm token create)")
-	case err != nil:
+	if err != nil {
 		return nil, nil, fmt.Errorf("ask for a certificate: %w", err)
 	}
 	certPEM, err = csr.WaitForCertificate(ctx, client, asked.Name, asked.UID)
