@@ -303,6 +303,7 @@ func (v *vnf) serving(number int) (on map[string]int) {
 func (v *vnf) watched(url string, do func(*vnf)) {
 	v.Helper()
 	client, ctx := v.HTTP(), v.Context()
+	client.Timeout = time.Minute // what counts is whether there is an answer
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	var asked, lost int

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -148,11 +149,14 @@ func sees(t *testing.T, c *Cluster) {
 	var env []string
 	var file string
 	at := "http://" + p.Status.PodIP + ":8080"
-	if err := ask(t.Context(), c.HTTP(), at+"/env", &env); err != nil || !slices.Contains(env, "KEY=from the map") {
-		t.Errorf("its environment is %q, %v", env, err)
+	kit.Eventually(t, func() error {
+		return errors.Join(ask(t.Context(), c.HTTP(), at+"/env", &env), ask(t.Context(), c.HTTP(), at+"/file?name=/settings/a.txt", &file))
+	})
+	if !slices.Contains(env, "KEY=from the map") {
+		t.Errorf("its environment is %q", env)
 	}
-	if err := ask(t.Context(), c.HTTP(), at+"/file?name=/settings/a.txt", &file); err != nil || file != "mounted" {
-		t.Errorf("its file is %q, %v", file, err)
+	if file != "mounted" {
+		t.Errorf("its file is %q", file)
 	}
 }
 
@@ -186,10 +190,13 @@ func names(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	r := resolver(c, dns.Spec.ClusterIP)
-	got, err := r.LookupHost(t.Context(), "web.default.svc.cluster.local.")
-	if err != nil || strings.Join(got, " ") != web.Spec.ClusterIP {
-		t.Errorf("web.default.svc.cluster.local is %v, not %s: %v", got, web.Spec.ClusterIP, err)
-	}
+	kit.Eventually(t, func() error { // a resolver has little patience of its own
+		got, err := r.LookupHost(t.Context(), "web.default.svc.cluster.local.")
+		if err == nil && strings.Join(got, " ") != web.Spec.ClusterIP {
+			err = kit.Final(fmt.Errorf("web.default.svc.cluster.local is %v, not %s", got, web.Spec.ClusterIP))
+		}
+		return err
+	})
 }
 
 // resolver asks the cluster's DNS.

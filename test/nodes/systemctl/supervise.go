@@ -168,9 +168,15 @@ func (s *supervisor) run() (err error) {
 	if s.file, err = os.OpenFile(stateFile(s.name), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
 		return err
 	}
-	if err := syscall.Flock(int(s.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		s.say("ready") // another start of it was faster
-		return nil
+	for fd := int(s.file.Fd()); syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) != nil; time.Sleep(10 * time.Millisecond) {
+		if syscall.Flock(fd, syscall.LOCK_SH|syscall.LOCK_NB) != nil {
+			s.say("ready") // another start of it was faster
+			return nil
+		}
+		// Somebody only looks at its state.
+		if err := syscall.Flock(fd, syscall.LOCK_UN); err != nil {
+			return err
+		}
 	}
 	if err := s.set(activating); err != nil {
 		return err

@@ -76,7 +76,11 @@ func drain() error {
 	if err != nil {
 		seconds = 3
 	}
-	time.Sleep(time.Duration(seconds) * time.Second)
+	// In many parts, so that a machine that stood still for a while, and they with it, doesn't count as time in
+	// which they could learn of it.
+	for range 10 * seconds {
+		time.Sleep(time.Second / 10)
+	}
 	return nil
 }
 
