@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -56,6 +58,16 @@ func TestTheLifeOfACNFIsAsTheGuideShowsIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		kit.Eventually(t, func() error { // what counts for pods is the status, which a controller writes
+			is, err := api.CoreV1().ResourceQuotas(full).Get(t.Context(), "pods", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if now, known := is.Status.Hard[corev1.ResourcePods]; !known || !now.Equal(resource.MustParse(pods)) {
+				return fmt.Errorf("the quota in force is %v, want %s pods", is.Status.Hard, pods)
+			}
+			return nil
+		})
 	}
 	quota("0")
 	r := newReader(t, map[string]string{

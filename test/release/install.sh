@@ -11,7 +11,14 @@ ready() { # ready: waits until the service is ready, or has failed
   journalctl -u jibe --no-pager -n 30 >&2
   echo "not ready"
 }
-confined() { journalctl _SYSTEMD_INVOCATION_ID="$(systemctl show -p InvocationID --value jibe)" --no-pager | sed -n 's/.*hooks of packages are confined.* by="\([^"]*\)".*/\1/p'; }
+confined() { # the journal may have a line only a moment after it was said
+  for _ in $(seq 300); do
+    by=$(journalctl _SYSTEMD_INVOCATION_ID="$(systemctl show -p InvocationID --value jibe)" --no-pager | sed -n 's/.*hooks of packages are confined.* by="\([^"]*\)".*/\1/p')
+    [ -z "$by" ] || break
+    sleep 0.2
+  done
+  echo "$by"
+}
 
 dpkg -i /out/jibe.deb || says installed no
 says installed "$(systemctl is-active jibe), $(systemctl is-enabled jibe), $(ready)"

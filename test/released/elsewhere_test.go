@@ -27,13 +27,14 @@ const fetchedVnfd = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bd5"
 type elsewhere struct {
 	mu    sync.Mutex
 	told  map[string][]string // the states of which the subscriber was told, by operation
+	known map[string]bool     // the notifications that came, by id
 	wrong []string            // requests without the credentials that the data hold
 }
 
 // listen answers at the address that the data name, until the test ends.
 func listen(t *testing.T, address string) *elsewhere {
 	t.Helper()
-	e := &elsewhere{told: map[string][]string{}}
+	e := &elsewhere{told: map[string][]string{}, known: map[string]bool{}}
 	csar := filepath.Join(t.TempDir(), "fetched.csar")
 	dir := process.NextVersion(t, process.SmallPackage(), "fetched", process.SmallVnfd, fetchedVnfd)
 	if out, err := exec.CommandContext(t.Context(), process.Binary(t), "package", "build", dir, "-o", csar).CombinedOutput(); err != nil {
@@ -61,6 +62,7 @@ func listen(t *testing.T, address string) *elsewhere {
 	})
 	mux.HandleFunc("POST /callback", func(w http.ResponseWriter, r *http.Request) {
 		var n struct {
+			ID        string `json:"id"`
 			Operation string `json:"vnfLcmOpOccId"`
 			State     string `json:"operationState"`
 		}
@@ -73,7 +75,10 @@ func listen(t *testing.T, address string) *elsewhere {
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.told[n.Operation] = append(e.told[n.Operation], n.State)
+		if !e.known[n.ID] { // where the answer comes late, it is sent once more
+			e.known[n.ID] = true
+			e.told[n.Operation] = append(e.told[n.Operation], n.State)
+		}
 		w.WriteHeader(http.StatusNoContent)
 	})
 	l, err := net.Listen("tcp", address)
