@@ -145,16 +145,22 @@ func (w *walk) push(operation, old, text string) {
 // revert takes the person's newest commit back with git, as the button of a forge does.
 func (w *walk) revert(operation string) {
 	w.Helper()
-	c := process.NewClone(w.T, w.server.Desired())
-	commit, err := process.Git(w.Context(), c.Dir, "log", "-1", "--format=%H", "--grep=^Upgrade$")
-	if err != nil {
-		w.Fatal(err)
-	}
-	if _, err := process.Git(w.Context(), c.Dir, "revert", "--no-edit", commit); err != nil {
-		w.Fatal(err)
-	}
-	if err := c.Push(w.Context()); err != nil {
-		w.Fatal(err)
+	for {
+		c := process.NewClone(w.T, w.server.Desired())
+		commit, err := process.Git(w.Context(), c.Dir, "log", "-1", "--format=%H", "--grep=^Upgrade$")
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := process.Git(w.Context(), c.Dir, "revert", "--no-edit", commit); err != nil {
+			w.Fatal(err)
+		}
+		err = c.Push(w.Context())
+		if err == nil {
+			break
+		}
+		if !process.Overtaken(err) {
+			w.Fatal(err)
+		}
 	}
 	w.done(operation)
 }
@@ -288,15 +294,18 @@ func TestBlueGreenByPushIsTurnedByTheScript(t *testing.T) {
 		t.Errorf("the Service is another: %v", after)
 	}
 	for _, said := range []string{"Service app-svc-name sends traffic to new-version", "no traffic for 2 old pods"} {
-		if !strings.Contains(w.server.Log(), said) {
+		if w.server.Logged(said) == 0 {
 			t.Errorf("no script said %q", said)
 		}
 	}
-	endpoints := w.endpoints("app-svc-name")
-	pods := w.pods()
-	if len(endpoints) != 2 || slices.ContainsFunc(endpoints, func(name string) bool { _, runs := pods[name]; return !runs }) {
-		t.Errorf("the Service sends traffic to %v", endpoints)
-	}
+	kit.Eventually(t, func() error { // a controller notes it in its own time
+		endpoints := w.endpoints("app-svc-name")
+		pods := w.pods()
+		if len(endpoints) != 2 || slices.ContainsFunc(endpoints, func(name string) bool { _, runs := pods[name]; return !runs }) {
+			return fmt.Errorf("the Service sends traffic to %v", endpoints)
+		}
+		return nil
+	})
 
 	w.revert("CHANGE_VNFPKG")
 	w.imagesAre(2, "nginx:1.27-alpine")

@@ -100,13 +100,7 @@ func TestAUserDataClassComputesWhatTheTemplateIsGiven(t *testing.T) {
 	}
 	v.push("SCALE", "VDU1_aspect: 1", "VDU1_aspect: 2")
 	named(3)
-	runs := 0
-	for line := range strings.Lines(v.server.Log()) {
-		if strings.Contains(line, "hook started") && strings.Contains(line, "hook=user_data") {
-			runs++
-		}
-	}
-	if runs != 1 {
+	if runs := v.server.Logged("hook started", "hook=user_data"); runs != 1 {
 		t.Errorf("the class was run %d times", runs)
 	}
 	v.terminate()
