@@ -182,6 +182,11 @@ func (p *pulls) keep(ctx context.Context, x *pull, gone bool) error {
 // turn brings everything up to date, one request after the other.
 func (p *pulls) turn(ctx context.Context) error {
 	changed, delivered := p.r.take(p.r.pulls)
+	for id := range changed { // before anything can fail: it is told once
+		for _, x := range p.all {
+			x.board.changed(id)
+		}
+	}
 	now := p.r.Now()
 	p.look = p.look || delivered || now.Sub(p.lookedAt) >= max(p.r.Poll, leastPoll)
 	if p.look && now.Sub(p.lookedAt) >= lookPause && p.looking.due(now) && p.r.courier.ready() == 0 {
@@ -193,9 +198,6 @@ func (p *pulls) turn(ctx context.Context) error {
 	anew := p.base.due(p.all, now)
 	for _, n := range slices.Sorted(maps.Keys(p.all)) {
 		x := p.all[n]
-		for id := range changed {
-			x.board.changed(id)
-		}
 		if err := p.bring(ctx, x, anew[n]); err != nil {
 			failure = fmt.Errorf("pull request %d: %w", n, err)
 		}

@@ -92,3 +92,30 @@ func TestAPullRequestThatIsClosedIsForgottenAndPlannedAnewWhereItIsOpenedAgain(t
 		}
 	})
 }
+
+func TestAnOperationThatEndsWhileTheStoreTakesNothingIsSaidOnceItDoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		n := w.propose("scale", map[string]string{"amf": "1"})
+		w.propose("idea", map[string]string{"smf": "1"})
+		w.pass(10 * time.Second)
+		w.merge(n)
+		op := w.begin(lcm.Instantiate, "amf")
+		w.pass(10 * time.Second)
+		if got := w.comments[n]; !strings.Contains(got, "merged, 1 operation waits or runs") {
+			t.Errorf("while it runs: %q", got)
+		}
+		w.mu.Lock()
+		w.full, w.opened = true, nil // the idea is closed, whose record is to go
+		w.mu.Unlock()
+		w.reporter.Delivered()
+		w.enter(op, lcm.Completed)
+		w.pass(time.Second)
+		w.mu.Lock()
+		w.full = false
+		w.mu.Unlock()
+		w.pass(10 * time.Second)
+		if got := w.comments[n]; !strings.Contains(got, "merged, 1 operation completed") {
+			t.Errorf("at last: %q", got)
+		}
+	})
+}

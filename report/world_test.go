@@ -44,6 +44,7 @@ type world struct {
 	rollouts map[string]Rollout
 	would    []Target // what plans have beside instances
 	plans    int
+	full     bool // the store takes nothing
 
 	// The forge.
 	fails    func() error
@@ -82,7 +83,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 // start begins to report, as a process does that knows nothing.
 func (w *world) start() {
 	w.reporter = New(Config{
-		Client: w, Repo: w, Oplog: w, Store: w.store, Branch: "main", Log: slog.New(slog.DiscardHandler), Poll: time.Hour,
+		Client: w, Repo: w, Oplog: w, Store: filling{w.store, w}, Branch: "main", Log: slog.New(slog.DiscardHandler), Poll: time.Hour,
 		Refused:       func(id string) bool { w.mu.Lock(); defer w.mu.Unlock(); return w.refused[id] },
 		Plan:          w.plan,
 		Rollout:       w.rollout,
@@ -99,6 +100,23 @@ func (w *world) start() {
 			w.t.Errorf("the reporter ended with %v", err)
 		}
 	}
+}
+
+// filling is the world's store, which may be full.
+type filling struct {
+	store.Store
+	w *world
+}
+
+// Put implements [Store].
+func (f filling) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	f.w.mu.Lock()
+	full := f.w.full
+	f.w.mu.Unlock()
+	if full {
+		return nil, store.ErrUnavailable
+	}
+	return f.Store.Put(ctx, recs...)
 }
 
 // restart ends the reporter and begins another one.
