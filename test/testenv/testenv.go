@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const (
@@ -31,10 +33,6 @@ const (
 	// nothing was left out.
 	EnvRequire = "JIBE_TEST_REQUIRE"
 )
-
-// patience bounds the wait for a new namespace's service account, and the request that
-// deletes a namespace: a loaded machine may stand still for a while.
-const patience = 3 * time.Minute
 
 // Kubeconfig returns the path of the kubeconfig of the control plane to test with. It
 // skips the test where there is none, or fails it if [EnvRequire] is "1".
@@ -87,14 +85,14 @@ func Namespace(t testing.TB, kubeconfig string) string {
 	}
 	t.Cleanup(func() {
 		// t.Context() has ended by now, and the namespace is to go all the same.
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 		defer cancel()
 		err := client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Errorf("delete namespace %s: %v", name, err)
 		}
 	})
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, kit.Patience, true, func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
