@@ -30,10 +30,21 @@ func prepare(t testing.TB, s *process.Server, files map[string]string) {
 	t.Helper()
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	all := map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}
+	instances := 0
 	for name, text := range files {
 		all[name] = text
+		if strings.HasSuffix(name, "/vnf.yaml") {
+			instances++
+		}
 	}
 	s.PushFiles(t, all)
+	kit.Eventually(t, func() error { // the server learns of a push a moment after git has taken it
+		var known []struct{ Dir string }
+		if err := s.Get(t.Context(), "/jibe/v1/instances", &known); err != nil || len(known) < instances {
+			return fmt.Errorf("the server knows %d instances of %d (%w)", len(known), instances, err)
+		}
+		return nil
+	})
 }
 
 // InProcess runs the whole of Jibe in the test's process, so that the test has the simulated
