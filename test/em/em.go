@@ -150,8 +150,11 @@ func (e *EM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (e *EM) create(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client went away
+	}
 	var request map[string]any
-	if err != nil || json.Unmarshal(body, &request) != nil {
+	if err := json.Unmarshal(body, &request); err != nil {
 		e.t.Errorf("a request that is no JSON object: %s, %v", body, err)
 	}
 	e.hold("/coordinations", http.MethodPost, 0, request)
@@ -221,8 +224,12 @@ func (e *EM) show(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 func (e *EM) cancel(w http.ResponseWriter, r *http.Request, id string) {
-	if body, err := io.ReadAll(r.Body); err != nil || len(body) > 0 {
-		e.t.Errorf("the request to cancel has a body: %s, %v", body, err)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client went away
+	}
+	if len(body) > 0 {
+		e.t.Errorf("the request to cancel has a body: %s", body)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
