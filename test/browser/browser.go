@@ -272,6 +272,13 @@ func (p *Tab) Type(selector, text string) {
 	p.do("type into "+selector, chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
+// Choose chooses from a list, by its name and the value. The list has the focus then, as where a person chooses: so a live
+// page leaves the form as it is until its button is pressed.
+func (p *Tab) Choose(name, value string) {
+	p.t.Helper()
+	p.Eval(fmt.Sprintf(`(list => { list.focus(); list.value = %q; return 1 })(document.querySelector("select[name=%s]"))`, value, name))
+}
+
 // press clicks on an element where a person could, and says why not otherwise. All of it is one task of the browser: a
 // live page puts other elements in the place of those that it has, and a click that is told the browser in several
 // steps may then be one on nothing.

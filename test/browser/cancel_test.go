@@ -62,7 +62,7 @@ func cancel(t *testing.T, s *process.Server, tab, watched *browser.Tab, op, mode
 	t.Helper()
 	was := gitOf(t, s, "rev-parse", "main")
 	tab.Open("/ui/operations/" + op)
-	tab.Eval(`document.querySelector("select[name=mode]").value = "` + mode + `"; 1`)
+	tab.Choose("mode", mode)
 	watched.Open("/ui/operations/" + op)
 	before := record(t, s, op)
 	tab.Press("#do-cancel")

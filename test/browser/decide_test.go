@@ -182,7 +182,8 @@ func TestABlueGreenUpgradeShowsItsGenerationsAndWhereTrafficGoes(t *testing.T) {
 	_, blue := generations(tab)
 
 	was := gitOf(t, s, "rev-parse", "main")
-	tab.Eval(`document.querySelector("select[name=vnfdId]").value = "` + nextVnfd + `"; document.querySelector("select[name=strategy]").value = "blue-green"; 1`)
+	tab.Choose("vnfdId", nextVnfd)
+	tab.Choose("strategy", "blue-green")
 	tab.Press("#do-change_vnfpkg")
 	diff := tab.Text(".diff") + "\n" + tab.Text("#h-plan ~ *")
 	found := regexp.MustCompile(`generation: "?([0-9A-Za-z]+)`).FindStringSubmatch(tab.Text("main"))
