@@ -220,7 +220,7 @@ func (v *vmWalk) clients(url string) (stop func() (answers int)) {
 	n := 0
 	all.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-			if _, err := netns.Ask(v.Context(), url); err != nil {
+			if _, err := netns.AskOnce(v.Context(), url); err != nil {
 				v.Error(err)
 			}
 			n++
@@ -274,7 +274,7 @@ func (f *front) sendsTo(to map[string]netns.Answer, version string) {
 		known[m.Labels["server"]] = true
 	}
 	for range 2 * len(to) {
-		a, err := netns.Ask(f.Context(), f.url)
+		a, err := netns.AskOnce(f.Context(), f.url)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func (s *site) sendsTo(names ...string) {
 	// Again, as the balancer leaves out for a while what was slow to answer its checks.
 	kit.Eventually(s, func() error {
 		for range 3 * len(names) {
-			a, err := netns.Ask(s.Context(), s.front()+"/")
+			a, err := netns.AskOnce(s.Context(), s.front()+"/")
 			if err != nil {
 				return kit.Final(err)
 			}
@@ -129,7 +129,7 @@ func (s *site) sendsTo(names ...string) {
 // configured fails unless the application of the VNFC has the configuration.
 func (s *site) configured(name, role, version string) {
 	s.Helper()
-	a, err := netns.Ask(s.Context(), s.vnfcs[name].URL())
+	a, err := netns.AskOnce(s.Context(), s.vnfcs[name].URL())
 	if err != nil {
 		s.Fatal(err)
 	}

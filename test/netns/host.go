@@ -437,9 +437,15 @@ type Answer struct {
 	Config map[string]any `json:"config"`
 }
 
-// Ask asks an application for its [Answer], with a connection of its own.
-func Ask(ctx context.Context, url string) (Answer, error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+// Ask asks an application for its [Answer], with a connection of its own. It is for who asks again where none comes
+// in ten seconds.
+func Ask(ctx context.Context, url string) (Answer, error) { return ask(ctx, url, 10*time.Second) }
+
+// AskOnce is [Ask] for whom a request without an answer is a failure: a machine that stalls makes none of one that is late.
+func AskOnce(ctx context.Context, url string) (Answer, error) { return ask(ctx, url, time.Minute) }
+
+func ask(ctx context.Context, url string, patience time.Duration) (Answer, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return Answer{}, err
