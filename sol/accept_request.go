@@ -201,8 +201,11 @@ func (a *api) findSettled(ctx context.Context, id string) (known, error) {
 		a.Poke(id)
 		return false, nil
 	}
-	// Where the time runs out, idle answers 409 for what is still under way.
-	_ = wait.PollUntilContextTimeout(ctx, pause, patience, true, settled)
+	// Where the time runs out, idle answers 409 for what is still under way. What ended while nobody got to
+	// look, as on a machine that stood still, isn't.
+	if err := wait.PollUntilContextTimeout(ctx, pause, patience, true, settled); err != nil && ctx.Err() == nil {
+		_, _ = settled(ctx) // its errors are in failed
+	}
 	return k, failed
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,11 +99,21 @@ func TestAHealByItselfGivesWayAndShowsItsCause(t *testing.T) {
 }
 
 func TestARequestWaitsForARepairThatIsUnderWay(t *testing.T) {
+	for name, took := range map[string]time.Duration{"at once": 0, "while nobody looked until the time was up": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { waitsForRepair(t, took) })
+		})
+	}
+}
+
+// waitsForRepair has a request wait for a repair that ends when it is looked for, which takes so long.
+func waitsForRepair(t *testing.T, took time.Duration) {
 	const repair = "op-drift"
-	e := setup(t, func(c *sol.Config) {
+	e := build(t, func(c *sol.Config) { // in a bubble there are no tests within the test
 		log := c.Operations
 		// A waiting request asks the reconciler to look, which ends the repair.
 		c.Poke = func(string) {
+			time.Sleep(took) // of the bubble
 			_, err := log.Record(context.Background(), repair, func(op *lcm.Operation, _ *lcm.Instance) error {
 				if op.State != lcm.Processing {
 					return nil
