@@ -42,11 +42,12 @@ func paints(root string) notify.API {
 	}
 }
 
-// mailbox takes everything, and keeps the bodies and the header Version.
+// mailbox takes everything, and keeps the bodies and the header Version; once where one comes again after a restart.
 func mailbox(t *testing.T) (url string, got func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var list []string
+	seen := map[any]bool{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -59,6 +60,11 @@ func mailbox(t *testing.T) (url string, got func() []string) {
 			if err := json.Unmarshal(body, &m); err != nil {
 				t.Error(err)
 			}
+			if id := m["id"]; id != nil && seen[id] {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			seen[m["id"]] = true
 			list = append(list, fmt.Sprint(r.Header.Get("Version"), " ", m["type"], " ", m["colour"], " ", m["at"]))
 		}
 		w.WriteHeader(http.StatusNoContent)
