@@ -102,6 +102,7 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 	ids := r.create(s[0], 3)
 	ended := r.scale(s[0], ids[0])
 	s[0].Await(t, ended, "COMPLETED")
+	s[1].Await(t, ended, "COMPLETED") // it follows the other one
 	was := story(t, s[1], ended)
 	var held atomic.Bool
 	held.Store(true)

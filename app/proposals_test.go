@@ -76,7 +76,7 @@ func (p *proposing) told() {
 	}
 }
 
-// units waits until that many run.
+// units waits until that many run, and no operation works on them: one that is only proposed may wait.
 func (p *proposing) units(n int) {
 	p.Helper()
 	kit.Eventually(p.T, func() error {
@@ -87,7 +87,7 @@ func (p *proposing) units(n int) {
 		if len(in.Info.Units) != n {
 			return fmt.Errorf("%d units, want %d", len(in.Info.Units), n)
 		}
-		return nil
+		return done(p.T, p.Server, proposedID)
 	})
 }
 

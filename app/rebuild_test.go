@@ -427,7 +427,10 @@ func TestAnOperationUnderWayOutlivesAnEmptiedStore(t *testing.T) {
 	if n := r.cloud.Calls().Scales - scales; n != 1 {
 		t.Errorf("it was scaled %d times", n)
 	}
-	if have := history(t, s[0]); len(have) != 2 {
-		t.Errorf("the operations are %v", have)
-	}
+	kit.Eventually(t, func() error { // the other one has to have read them anew, too
+		if have := history(t, s[0]); len(have) != 2 {
+			return fmt.Errorf("the operations are %v", have)
+		}
+		return nil
+	})
 }
