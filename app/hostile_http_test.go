@@ -72,9 +72,7 @@ func converse(t *testing.T, url, text string) (answers []*http.Response) {
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	_ = c.(*net.TCPConn).CloseWrite() // a server that refuses the first request may have ended the connection by now
 	for r := bufio.NewReader(c); ; {
 		res, err := http.ReadResponse(r, nil)
 		if err != nil {

@@ -196,10 +196,9 @@ func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testin
 	if err != nil || strings.Count(string(log), `"action":"merge"`) != 3 || !strings.Contains(string(log), "merges what admin asked for") {
 		t.Errorf("the audit log: %v\n%s", err, log)
 	}
-	metrics := scrape(t, p.Server, "text/plain")
-	if strings.Contains(metrics, "jibe_lcm_operations_waiting_for_merge{") {
-		t.Error("the metrics tell of one that waits")
-	}
+	kit.Until(t, "the metrics tell of none that waits", func() bool {
+		return !strings.Contains(scrape(t, p.Server, "text/plain"), "jibe_lcm_operations_waiting_for_merge{")
+	})
 }
 
 func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {

@@ -72,9 +72,7 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 	}
 	must(push("ops", "Rename\n\nOverride: I write this myself", scaled("amf-one-")))
 	kit.Until(t, "the commit waits", func() bool { return strings.Contains(note(), "MODIFY_INFO waits: frozen (new year)") })
-	if shown := scrape(t, s, "text/plain"); !strings.Contains(shown, `jibe_instances_waiting_for_window{end="true",type="MODIFY_INFO"} 1`) {
-		t.Errorf("the metrics don't tell of it:\n%s", shown)
-	}
+	metrics(t, s, `jibe_instances_waiting_for_window{end="true",type="MODIFY_INFO"} 1`)
 	must(push("root", "Rename\n\nOverride: emergency calls fail still", scaled("amf-one-")))
 	if !strings.Contains(note(), "MODIFY_INFO waits") {
 		t.Error("an empty commit of an administrator freed somebody else's change")
