@@ -52,7 +52,7 @@ func drawAll(t *testing.T, p *prometheus, instance string) {
 	page := httptest.NewServer(pages(t, p))
 	t.Cleanup(page.Close)
 	browser, cancel := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1200, 900)))
+		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.WindowSize(1200, 900)))
 	defer cancel()
 	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that it is started with
 		t.Fatalf("start chromium: %v", err)
