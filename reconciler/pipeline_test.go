@@ -219,11 +219,12 @@ func TestAnOperationThatNeverGetsReadyFailsAtItsDeadlineSayingWhatItWaitedFor(t 
 
 func TestARestartGoesOnWithWhatWasUnderWay(t *testing.T) {
 	w := newWorld(t, nil)
-	w.cloud.SetLatency(500 * time.Millisecond)
+	w.cloud.SetLatency(time.Hour) // it is under way however late anybody looks
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Processing)
 	w.stop()
 	w.start()
+	w.cloud.Hasten()
 	w.last(lcm.Instantiate, lcm.Completed)
 	ops, err := w.log.Operations(t.Context(), "", 0)
 	if err != nil || len(ops) != 1 {
