@@ -21,7 +21,7 @@ func TestDriftIsRepairedWhileAnOperationWaitsForWhatItNeeds(t *testing.T) {
 	w.op(id, lcm.Instantiate, lcm.Completed)
 	w.op(udmID, lcm.Instantiate, lcm.Completed)
 	w.together(file("instantiated", ""), udm("stopped", ""))
-	w.op(udmID, lcm.Operate, lcm.Completed)
+	stopped := w.op(udmID, lcm.Operate, lcm.Completed)
 	w.together(grown(needs), "")
 	waiting := w.waitsFor(id, lcm.ChangeFlavour, udmDir+", which is stopped")
 	repaired := func(n int) (op *lcm.Operation) {
@@ -63,12 +63,15 @@ func TestDriftIsRepairedWhileAnOperationWaitsForWhatItNeeds(t *testing.T) {
 	// What it waits for comes while a repair is in the middle.
 	w.cloud.SetLatency(time.Hour)
 	w.cloud.Lose(web)
-	w.until("a repair is under way", func() bool {
+	w.until("a repair is under way, and what it made isn't ready for long", func() bool {
 		rec, err := w.log.Instance(t.Context(), id)
-		return err == nil && rec.Care != ""
+		return err == nil && rec.Care != "" && w.units("VDU1") == 1
 	})
+	w.cloud.SetLatency(0)
 	w.together("", udm("instantiated", ""))
-	w.op(udmID, lcm.Operate, lcm.Completed)
+	w.until("the other one is started", func() bool {
+		return w.op(udmID, lcm.Operate, lcm.Completed).ID != stopped.ID
+	})
 	w.cloud.Hasten()
 	w.op(id, lcm.ChangeFlavour, lcm.Completed)
 	rec, err := w.log.Instance(t.Context(), id)
