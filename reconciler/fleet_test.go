@@ -35,6 +35,44 @@ type fleet struct {
 	puts  *puts
 	log   *oplog.Log
 	cloud *sim.Cloud
+	clock *clock
+	// replicas is how many were started.
+	replicas int
+}
+
+// clock is that of the store and of all replicas. It goes slowly, so that no session ends because the machine stood
+// still, until it is to hurry.
+type clock struct {
+	mu          sync.Mutex
+	from, since time.Time // what it showed when it began to go as it does, and when that was
+	hurries     bool
+}
+
+func newClock() *clock {
+	now := time.Now()
+	return &clock{from: now, since: now}
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shows()
+}
+
+// shows is now. c.mu is held.
+func (c *clock) shows() time.Time {
+	passed := time.Since(c.since)
+	if !c.hurries {
+		passed /= 30
+	}
+	return c.from.Add(passed)
+}
+
+// hurry has it go as other clocks do from now on.
+func (c *clock) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.from, c.since, c.hurries = c.shows(), time.Now(), true
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -44,7 +82,8 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := bolt.Open(filepath.Join(dir, "store.db"))
+	clock := newClock()
+	db, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.WithClock(clock.now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +92,7 @@ func newFleet(t *testing.T) *fleet {
 			t.Error(err)
 		}
 	})
-	f := &fleet{t: t, repo: repo, cloud: sim.NewCloud(), puts: &puts{Store: leased{db, t}, tokens: map[string]uint64{}, by: map[string][]string{}, fenced: map[string]int{}}}
+	f := &fleet{t: t, repo: repo, cloud: sim.NewCloud(), clock: clock, puts: &puts{Store: leased{db, t}, tokens: map[string]uint64{}, by: map[string][]string{}, fenced: map[string]int{}}}
 	if f.log, err = oplog.Open(t.Context(), f.puts, time.Now); err != nil {
 		t.Fatal(err)
 	}
@@ -101,15 +140,20 @@ func (p *puts) Put(ctx context.Context, recs ...store.Record) ([]store.Record, e
 
 // gate holds back whatever a process does while it is stopped.
 type gate struct {
+	clock   *clock
+	renews  sync.RWMutex // held for reading while a lease is on its way to the store
 	mu      sync.Mutex
 	stopped chan struct{} // nil while it runs
 	at      time.Time     // when its clock was stopped
 }
 
+// stop returns when nothing that the process renews is on its way any more.
 func (g *gate) stop() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stopped, g.at = make(chan struct{}), time.Now()
+	g.stopped, g.at = make(chan struct{}), g.clock.now()
+	g.mu.Unlock()
+	g.renews.Lock()
+	defer g.renews.Unlock()
 }
 
 func (g *gate) wake() {
@@ -122,12 +166,16 @@ func (g *gate) wake() {
 }
 
 func (g *gate) pass() {
-	g.mu.Lock()
-	stopped := g.stopped
-	g.mu.Unlock()
-	if stopped != nil {
+	if stopped := g.waits(); stopped != nil {
 		<-stopped
 	}
+}
+
+// waits is closed when the process runs again; it is nil while it runs.
+func (g *gate) waits() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped
 }
 
 // now is a clock that stands still while the process is stopped: it believes that no time has passed.
@@ -137,7 +185,7 @@ func (g *gate) now() time.Time {
 	if g.stopped != nil {
 		return g.at
 	}
-	return time.Now()
+	return g.clock.now()
 }
 
 // gated is a replica's way to the store.
@@ -147,7 +195,11 @@ type gated struct {
 }
 
 func (g gated) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
-	g.pass()
+	for g.renews.RLock(); g.waits() != nil; g.renews.RLock() {
+		g.renews.RUnlock()
+		g.pass()
+	}
+	defer g.renews.RUnlock()
 	return g.Store.Acquire(ctx, name, holder, ttl)
 }
 
@@ -176,17 +228,19 @@ type replica struct {
 	*gate
 	member *members.Member
 	recon  *reconciler.Reconciler
-	// kill ends it without a word to the others.
+	// kill ends it without a word to the others, and with it its session: not later than by the clock.
 	kill func()
 }
 
 func (f *fleet) start(conf func(*reconciler.Config)) *replica {
 	f.t.Helper()
-	r := &replica{gate: &gate{}}
+	r := &replica{gate: &gate{clock: f.clock}}
+	f.replicas++
 	log := slog.New(slog.NewTextHandler(f.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	to := gated{f.puts, r.gate}
 	var err error
-	r.member, err = members.Join(f.t.Context(), members.Config{Store: to, Log: log, Shared: true, Session: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Now: r.now})
+	r.member, err = members.Join(f.t.Context(), members.Config{Store: to, Log: log, Shared: true, Session: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Now: r.now,
+		Holder: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, "replica ", f.replicas)).String()}) // instances are dealt alike in each run
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -211,7 +265,15 @@ func (f *fleet) start(conf func(*reconciler.Config)) *replica {
 			f.t.Error(err)
 		}
 	})
-	r.kill = func() { r.stop(); cancel() }
+	r.kill = func() {
+		r.stop()
+		cancel()
+		if s := r.member.Session(); s != nil {
+			if err := f.puts.Release(f.t.Context(), s.Lease()); err != nil {
+				f.t.Error(err)
+			}
+		}
+	}
 	f.t.Cleanup(func() {
 		end()
 		if err := r.member.Leave(context.WithoutCancel(f.t.Context())); err != nil {

@@ -128,6 +128,7 @@ func TestASleeperIsFencedAndItsHookRunsAgainElsewhere(t *testing.T) {
 	}
 
 	one.stop()
+	f.clock.hurry() // so that its session ends
 	f.settled([]string{id})
 	if told := again.told(); len(told) == 0 || told[0] != "scale_start again" {
 		t.Errorf("the one that took over ran %v", told)
@@ -178,6 +179,7 @@ func TestWhatReplicasWriteStaysInOrderHoweverTheyAreStopped(t *testing.T) {
 	const seed = 40
 	rnd := rand.New(rand.NewPCG(seed, seed))
 	f := newFleet(t)
+	f.clock.hurry()
 	all := []*replica{f.start(nil), f.start(nil), f.start(nil)}
 	ids := instances(6)
 	for _, id := range ids {
