@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,20 @@ func confined(t *testing.T, c *cluster, namespace string, rules ...rbacv1.Policy
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		kit.Eventually(t, func() error { // the API server learns of rights after they are written
+			review, err := api.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + namespace + ":writer",
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+				},
+			}}, metav1.CreateOptions{})
+			if err == nil && !review.Status.Allowed {
+				err = errors.New("the account has no rights yet")
+			}
+			return err
+		})
 	}
 	return &drivers.Bounds{Project: "core", Account: namespace + "/writer"}
 }

@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -280,6 +282,22 @@ func (p *plane) run(t *testing.T, verb string, args ...string) {
 	}
 }
 
+// kill ends a server as a crash does.
+func (p *plane) kill(t *testing.T, server string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "run", server+".pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatalf("kill %s: %v", server, err)
+	}
+}
+
 func (p *plane) config(t *testing.T) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(p.dir, "kubeconfig"))
@@ -335,11 +353,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	converge(t, far, elsewhere, true)
 
 	e.forget()
-	restarted := make(chan struct{})
-	go func() {
-		defer close(restarted)
-		own.run(t, "restart", "kube-apiserver")
-	}()
+	own.kill(t, "kube-apiserver") // it is away until that was seen, however late
 	settings := plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings"}
 	kit.Eventually(t, func() error {
 		if err := near.Do(t.Context(), rendering(t, near, src), settings); !errors.Is(err, drivers.ErrUnavailable) {
@@ -347,7 +361,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 		}
 		return nil
 	})
-	<-restarted
+	own.run(t, "restart", "kube-apiserver")
 	kit.Eventually(t, func() error {
 		if e.of(src.Instance.ID) == 0 {
 			return errors.New("no word that the VIM is back")
