@@ -62,6 +62,16 @@ func plain(namespace string, more ...string) drivers.Source {
 	return sample.Source(uuid.NewString(), namespace, manifests, sample.Workloads("one"), nil)
 }
 
+// namespaces are so many. They are made before the driver looks at the cluster for the first time, so that it knows
+// them: a dry run in one that its watch hasn't brought yet speaks for no other.
+func (c *cluster) namespaces(t *testing.T, n int) (all []string) {
+	t.Helper()
+	for range n {
+		all = append(all, c.namespace(t))
+	}
+	return all
+}
+
 // asked wants so many dry runs, all of which succeed.
 func asked(t *testing.T, d drivers.Driver, sent *atomic.Int64, src drivers.Source, want int64, why string) {
 	t.Helper()
@@ -98,8 +108,8 @@ func TestManyOfOneShapeAtOnceAskOnce(t *testing.T) {
 	const n = 8
 	var all [n]drivers.Rendering
 	var steps [n][]plan.Step
-	for i := range all {
-		all[i] = rendering(t, d, plain(c.namespace(t)))
+	for i, namespace := range c.namespaces(t, n) {
+		all[i] = rendering(t, d, plain(namespace))
 		steps[i] = next(t, d, all[i])
 	}
 	var wg sync.WaitGroup
@@ -154,7 +164,7 @@ func TestARefusalMakesTheDriverAskAgain(t *testing.T) {
 	p := newProxy(t)
 	sent := dryRuns(p)
 	d, api := p.connect(t), c.api(t)
-	tight := c.namespace(t)
+	tight, others := c.namespace(t), c.namespaces(t, 3)
 	_, err := api.CoreV1().ResourceQuotas(tight).Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "tight"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}},
@@ -169,7 +179,7 @@ func TestARefusalMakesTheDriverAskAgain(t *testing.T) {
 		}
 		return err
 	})
-	asked(t, d, sent, plain(c.namespace(t)), 3, "the first of its shape")
+	asked(t, d, sent, plain(others[0]), 3, "the first of its shape")
 	poor := rendering(t, d, plain(tight))
 	if n, err := verified(t, d, sent, poor); n != 0 || err != nil {
 		t.Errorf("%d dry runs, %v; want none: the quota shows at the apply", n, err)
@@ -178,14 +188,14 @@ func TestARefusalMakesTheDriverAskAgain(t *testing.T) {
 	if err := d.Do(t.Context(), poor, next(t, d, poor)...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "exceeded quota") {
 		t.Fatalf("Do = %v, want a refusal by the quota", err)
 	}
-	asked(t, d, sent, plain(c.namespace(t)), 3, "the first after a refusal")
+	asked(t, d, sent, plain(others[1]), 3, "the first after a refusal")
 	kit.Eventually(t, func() error { // the watch brings what was applied before
 		if n, err := verified(t, d, sent, poor); n != 1 || !errors.As(err, &refused) {
 			return fmt.Errorf("the one that was refused: %d dry runs, %w; want one, and a refusal", n, err)
 		}
 		return nil
 	})
-	asked(t, d, sent, plain(c.namespace(t)), 3, "the first after a refused dry run")
+	asked(t, d, sent, plain(others[2]), 3, "the first after a refused dry run")
 	kit.Eventually(t, func() error { // other tests change what the cluster admits, which has all asked anew
 		n, err := verified(t, d, sent, rendering(t, d, plain(c.namespace(t))))
 		if n != 0 || err != nil {
@@ -245,8 +255,8 @@ func TestAChangeIsAskedOnceForAllThatStandAsRendered(t *testing.T) {
 		return want
 	}
 	var standing [4]drivers.Source
-	for i := range standing {
-		standing[i] = plain(c.namespace(t))
+	for i, namespace := range c.namespaces(t, len(standing)) {
+		standing[i] = plain(namespace)
 		converge(t, d, standing[i], true)
 	}
 	for i, x := range []struct {
