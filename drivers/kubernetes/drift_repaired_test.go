@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -161,6 +162,7 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	c := newCluster(t)
 	line, namespace := newProxy(t), c.namespace(t)
 	d, p := line.connect(t), newPerson(t, namespace)
+	e := listen(t, d)
 	src := sample.Source(uuid.NewString(), namespace, all, sample.TwoVDUs(), nil)
 	converge(t, d, src, true)
 	slow := p.patch("ConfigMap", "settings", `{"data":{"mode":"slow"}}`)
@@ -168,6 +170,7 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	if err := errors.Join(slow(t.Context()), p.patch("ConfigMap", "settings", `{"data":{"mode":"fast"}}`)(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+	p.caughtUp(t, e)
 	var want drivers.Rendering
 	var steps []plan.Step
 	version := p.get(t, "ConfigMap", "settings").GetResourceVersion()
@@ -209,6 +212,28 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	}
 	converge(t, d, src, true)
 	converge(t, d, src, false)
+}
+
+// caughtUp waits until the driver's watch has brought all that was done to ConfigMaps: it brings one after the other.
+func (p person) caughtUp(t *testing.T, e *ears) {
+	t.Helper()
+	id := uuid.NewString()
+	last := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": id, "labels": map[string]any{manifest.LabelInstance: id}}}}
+	if _, err := p.of("ConfigMap").Create(t.Context(), last, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	kit.Eventually(t, func() error {
+		looks++ // and a change, as those who listen may have begun to after the last
+		if err := p.patch("ConfigMap", id, fmt.Sprintf(`{"data":{"look":"%d"}}`, looks))(t.Context()); err != nil {
+			return err
+		}
+		if e.of(id) == 0 {
+			return errors.New("the watch hasn't brought the last ConfigMap yet")
+		}
+		return nil
+	})
 }
 
 func TestOfManyDeviationsTheLastCountsTheOthers(t *testing.T) {
