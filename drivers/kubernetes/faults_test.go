@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -221,9 +222,16 @@ func TestEveryInstanceIsNotifiedOnceThatAVIMIsBack(t *testing.T) {
 func TestAVIMThatIsAwayFromTheStartNotifiesWhenItComes(t *testing.T) {
 	c := newCluster(t)
 	p := newProxy(t)
-	p.cut.Store(true)
+	var asked atomic.Bool
+	away := func(w http.ResponseWriter, _ *http.Request) bool {
+		asked.Store(true)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	}
+	p.fault.Store(&away)
 	d, namespace := p.connect(t), c.namespace(t)
 	e := listen(t, d)
+	kit.Until(t, "those who listen to ask the VIM", asked.Load)
 	src := sample.Source(uuid.NewString(), namespace, oneConfigMap, sample.Workloads(), nil)
 	want, err := d.Render(src)
 	if err != nil {
@@ -232,7 +240,7 @@ func TestAVIMThatIsAwayFromTheStartNotifiesWhenItComes(t *testing.T) {
 	if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Fatalf("Observe = %v, want ErrUnavailable", err)
 	}
-	p.cut.Store(false)
+	p.fault.Store(nil)
 	kit.Eventually(t, func() error {
 		if e.of(src.Instance.ID) == 0 {
 			return errors.New("no word")

@@ -133,8 +133,8 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 		}
 	}
 	// What was there needs nobody to ask for it: the change of the slice wakes the instance.
-	var woken atomic.Int64
-	go func() { _ = d.Watch(t.Context(), func(string) { woken.Add(1) }) }() // ends with the test
+	e := listen(t, d)
+	newPerson(t, namespace).caughtUp(t, e) // so it does listen
 	selects(t, api, namespace, "front", map[string]any{manifest.LabelGeneration: "7"})
 	says(t, d, redirected(t, d, src, "7"), key, func(x plan.ObservedObject) bool { return x.Ready })
 	says(t, d, want, key, func(x plan.ObservedObject) bool {
@@ -147,11 +147,11 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	before := woken.Load()
+	before := e.of(src.Instance.ID)
 	selects(t, api, namespace, "front", map[string]any{manifest.LabelGeneration: "0"})
 	says(t, d, want, key, func(x plan.ObservedObject) bool { return x.Ready })
 	kit.Eventually(t, func() error {
-		if woken.Load() < before+2 { // of the Service, and of its slice
+		if e.of(src.Instance.ID) < before+2 { // of the Service, and of its slice
 			return errors.New("the slice woke nobody")
 		}
 		return nil
