@@ -113,10 +113,10 @@ func TestAnOperationUnderWayWithAPackageWhoseChecksumIsWrongIsRolledBackAsAnyOth
 	w.stop()
 	packages.with(tree1)
 	w.start()
+	w.cloud.Fail(web, "") // before, as the first looks of the process would find that the rollback fails, too
 	if _, err := w.log.Rollback(t.Context(), op.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.cloud.Fail(web, "")
 	w.recon.Enqueue(id)
 	w.last(lcm.Scale, lcm.RolledBack)
 	if n := w.units("VDU1"); n != 1 {

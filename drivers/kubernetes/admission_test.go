@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -73,7 +72,7 @@ func newDoormanFor(t *testing.T, api clientset.Interface, namespace, group, reso
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 		defer cancel()
 		if err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
@@ -164,7 +163,7 @@ func TestWhatAWebhookDeniesMayPassAndAPolicyStandsFirm(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 		defer cancel()
 		_ = policies.ValidatingAdmissionPolicyBindings().Delete(ctx, other, metav1.DeleteOptions{})
 		_ = policies.ValidatingAdmissionPolicies().Delete(ctx, other, metav1.DeleteOptions{})

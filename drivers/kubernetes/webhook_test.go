@@ -47,7 +47,7 @@ func injecting(t *testing.T, c *cluster, namespace string) {
 	_, err := hooks.Create(t.Context(), &registration.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Webhooks: []registration.MutatingWebhook{{
-			Name: "mesh.example.com", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			Name: "mesh.example.com", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(30)),
 			ClientConfig:      registration.WebhookClientConfig{URL: &server.URL, CABundle: authority},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 			Rules: []registration.RuleWithOperations{{
