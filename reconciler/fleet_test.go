@@ -239,11 +239,11 @@ func (f *fleet) start(conf func(*reconciler.Config)) *replica {
 	log := slog.New(slog.NewTextHandler(f.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	to := gated{f.puts, r.gate}
 	var err error
-	r.member, err = members.Join(f.t.Context(), members.Config{Store: to, Log: log, Shared: true, Session: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Now: r.now,
-		Holder: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, "replica ", f.replicas)).String()}) // instances are dealt alike in each run
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	kit.Eventually(f.t, func() error { // its first heartbeat has a second
+		r.member, err = members.Join(f.t.Context(), members.Config{Store: to, Log: log, Shared: true, Session: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Now: r.now,
+			Holder: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, "replica ", f.replicas)).String()}) // instances are dealt alike in each run
+		return err
+	})
 	c := reconciler.Config{
 		Repo: f.repo, Store: to, Oplog: f.log, Packages: shelf{}, Secrets: noSecrets{}, Member: r.member, Log: log.With("replica", r.member.Holder()[:8]),
 		Driver:  func(v drivers.VIM) (drivers.Driver, error) { return gatedDriver{sim.New(f.cloud, v), r.gate, f.t}, nil },
