@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -87,7 +88,7 @@ func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
 	list := slices.DeleteFunc(s.recon.View().Drift(), func(d reconciler.Drift) bool { return !scope.Sees(access.Instance{Dir: d.Dir}) })
 	if id := r.URL.Query().Get("instance"); id != "" {
 		if rev, known := s.repo.Lookup(id); !known || !scope.Sees(access.Instance{Dir: rev.Dir}) {
-			respondProblem(w, http.StatusNotFound, "no VNF instance has the id "+id+" (see: jibe get instances)")
+			respondMissing(w, r, "no VNF instance has the id "+id+" (see: jibe get instances)")
 			return
 		}
 		list = slices.DeleteFunc(list, func(d reconciler.Drift) bool { return d.Instance != id })
@@ -104,7 +105,7 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && !scope.Sees(sol.PlaceOf(s.repo, op)):
-		respondProblem(w, http.StatusNotFound, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
+		respondMissing(w, r, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
 	case errors.Is(err, store.ErrUnavailable):
 		respondProblem(w, http.StatusServiceUnavailable, err.Error())
 	case err != nil:
@@ -152,6 +153,12 @@ func respondJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // a client that went away needs no answer
+}
+
+// respondMissing answers that what was asked for isn't there, or isn't known here yet.
+func respondMissing(w http.ResponseWriter, r *http.Request, detail string) {
+	status, told := rest.Missing(r.Context(), detail)
+	respondProblem(w, status, told)
 }
 
 func respondProblem(w http.ResponseWriter, status int, detail string) {

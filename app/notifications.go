@@ -89,7 +89,7 @@ func (s *Server) showSubscription(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	respondProblem(w, http.StatusNotFound, "no subscription has the id "+r.PathValue("id")+" (see: jibe get subscriptions)")
+	respondMissing(w, r, "no subscription has the id "+r.PathValue("id")+" (see: jibe get subscriptions)")
 }
 
 // deliveries counts, at each scrape, what subscribers were sent and wait for. Series end with

@@ -35,8 +35,18 @@ func archive(t *testing.T, dir string) []byte {
 	return b.Bytes()
 }
 
-// sendArchive uploads an archive to a path, and returns the status and what is said.
+// sendArchive uploads an archive to a path, and returns the status and what is said. A replica that hasn't heard
+// in time of what another has made is asked again.
 func sendArchive(t *testing.T, s *process.Server, one string, archive []byte) (status int, said string) {
+	t.Helper()
+	for {
+		if status, said = putArchive(t, s, one, archive); status != http.StatusServiceUnavailable || !strings.Contains(said, "heard from the others") {
+			return status, said
+		}
+	}
+}
+
+func putArchive(t *testing.T, s *process.Server, one string, archive []byte) (status int, said string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+one+"/package_content", bytes.NewReader(archive))
 	if err != nil {

@@ -169,7 +169,7 @@ func (r *replicas) scale(s *process.Server, id string) string {
 		switch {
 		case err == nil && a.Status == http.StatusAccepted:
 			return a.ID()
-		case err != nil || a.Status != http.StatusConflict && a.Status != http.StatusNotFound || time.Since(began) < time.Second:
+		case err != nil || a.Status != http.StatusConflict && a.Status != http.StatusServiceUnavailable || time.Since(began) < time.Second:
 			r.Fatalf("scale, after %s: %v: %+v", time.Since(began), err, a)
 		}
 	}

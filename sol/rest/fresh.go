@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -13,12 +14,27 @@ const freshWithin = time.Second
 // Fresh has each request wait, for a second at most, until it can find what was answered by other
 // replicas before it came. sync returns once that is so, as that of the operation log does, or with the
 // error of its context. What goes wrong is no reason to refuse a request: it is answered with
-// what there is.
+// what there is. That something isn't there can't be said then: see [Missing].
 func Fresh(sync func(context.Context) error, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), freshWithin)
-		_ = sync(ctx)
+		err := sync(ctx)
 		cancel()
+		if err != nil {
+			r = r.WithContext(context.WithValue(r.Context(), behindKey{}, err))
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+type behindKey struct{}
+
+// Missing is the status of an answer, and its detail, where what was asked for isn't found: 404, or 503 where this
+// replica is behind the others, so that it may be there. Clients ask again then; they would take a 404 of what
+// another replica has just made for its end.
+func Missing(ctx context.Context, detail string) (status int, told string) {
+	if err, behind := ctx.Value(behindKey{}).(error); behind {
+		return http.StatusServiceUnavailable, fmt.Sprintf("%s, as far as this replica has heard from the others (%v): ask again", detail, err)
+	}
+	return http.StatusNotFound, detail
 }

@@ -3,8 +3,10 @@ package rest
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -35,5 +37,20 @@ func TestAnAnswerWaitsUntilItIsFreshAndNoLongerThanThat(t *testing.T) {
 				t.Errorf("answered with %d", w.Code)
 			}
 		})
+	}
+}
+
+func TestWhatIsNotFoundIsNotSaidToBeAbsentByAReplicaThatIsBehind(t *testing.T) {
+	a := New(Config{Log: slog.New(slog.DiscardHandler)}, Interface{Root: "/x/v1", Name: "x"})
+	a.Free("/x/v1/things/{id}", Methods{http.MethodGet: func(http.ResponseWriter, *http.Request) error {
+		return Problem(http.StatusNotFound, "thing 100%% does not exist")
+	}})
+	for sync, want := range map[error]int{nil: http.StatusNotFound, errors.New("the store is away"): http.StatusServiceUnavailable} {
+		w := httptest.NewRecorder()
+		Fresh(func(context.Context) error { return sync }, a).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x/v1/things/1", nil))
+		if w.Code != want || !strings.Contains(w.Body.String(), "thing 100% does not exist") ||
+			sync != nil && (w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "the store is away")) {
+			t.Errorf("sync ends with %v: %d %v %s", sync, w.Code, w.Header(), w.Body)
+		}
 	}
 }

@@ -253,6 +253,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, route string, h Hand
 	switch {
 	case broken:
 		a.config.Log.ErrorContext(r.Context(), "answer broke off", "route", route, "error", err)
+	case err != nil && a.status(err) == http.StatusNotFound:
+		status, detail := Missing(r.Context(), err.Error())
+		a.refuse(rec, Problem(status, "%s", detail))
 	case err != nil:
 		if status := a.refuse(rec, err); status >= http.StatusInternalServerError {
 			a.config.Log.ErrorContext(r.Context(), "request failed", "route", route, "method", r.Method, "status", status, "error", err)
