@@ -138,8 +138,12 @@ func (e *events) look() {
 	if !all {
 		x.Instances = ids
 	}
-	for op := range x.operations {
+	for op, instance := range x.operations {
 		x.Operations = append(x.Operations, op)
+		// One that has begun and ended since the last look leaves a cell as it was, but not the instance's page.
+		if !slices.Contains(x.Instances, instance) {
+			x.Instances = append(x.Instances, instance)
+		}
 	}
 	if x.empty() {
 		return

@@ -119,6 +119,25 @@ func TestAPushIsSeenWithoutAReload(t *testing.T) {
 	tab.Clean()
 }
 
+func TestWhatAPersonHasFilledInStaysWhenThePageChanges(t *testing.T) {
+	s, _ := browser.Small(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "")})
+	browser.Await(t, s, 1, "INSTANTIATED")
+	tab := browser.New(t).Tab(t, s, browser.View{})
+	tab.Login(s.Token)
+	tab.Open("/ui/instances/" + browser.ID(1))
+	tab.Eventually(`[document.getElementById("live").dataset.state, document.getElementById("do-heal").disabled]`, []any{"live", false})
+	tab.Type("form:has(#do-heal) input[name=cause]", "it hangs")
+	tab.Choose("type", "FORCEFUL")
+	tab.Eval(`document.activeElement.blur(); window.mark = 1`)
+	s.Ask(t, browser.ID(1), "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
+	// The level that it has now is the server's to say: nobody has typed another.
+	tab.Eventually(`[document.querySelectorAll(".box.unit.k-good").length, document.querySelector("form:has(#do-scale_to_level) input[name=to]").value, document.getElementById("do-heal").disabled]`, []any{2, "1", false})
+	if got := tab.Eval(`[window.mark, document.querySelector("form:has(#do-heal) input[name=cause]").value, document.querySelector("select[name=type]").value]`); got != `[1,"it hangs","FORCEFUL"]` {
+		t.Errorf("what was filled in: %s", got)
+	}
+	tab.Clean()
+}
+
 func TestTheKeyboardIsEnough(t *testing.T) {
 	files := map[string]string{}
 	for n := range 30 {

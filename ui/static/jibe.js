@@ -30,10 +30,36 @@
     });
   };
 
-  // busyWithRegion: what a person is choosing or typing in isn't taken away under their hands.
+  // typing: what a person is choosing or typing in isn't taken away under their hands.
   const typing = region => {
     const at = document.activeElement;
     return at && region.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
+  };
+
+  // fields are those of a region that a person fills in, each by its form, which what that sends beside it tells from
+  // others, its name, and its place among those of its form.
+  const fields = region => {
+    const all = new Map();
+    for (const form of region.querySelectorAll('form')) {
+      const sent = [...form.querySelectorAll('input[type=hidden]:not([name=csrf])')].map(f => f.name + '=' + f.value);
+      form.querySelectorAll('input:not([type=hidden]), select, textarea').forEach((f, i) =>
+        all.set(JSON.stringify([form.getAttribute('action'), sent, f.name, i]), f));
+    }
+    return all;
+  };
+
+  // offered is what the server has written into a field.
+  const offered = f => f.tagName === 'SELECT' ? ([...f.options].find(o => o.defaultSelected) || f.options[0])?.value : f.defaultValue;
+
+  // replace keeps what a person has typed or chosen in a region and hasn't sent yet.
+  const replace = (region, other) => {
+    const filled = [...fields(region)].filter(([, f]) => f.value !== offered(f)).map(([key, f]) => [key, f.value]);
+    region.replaceChildren(...document.importNode(other, true).childNodes);
+    const now = fields(region);
+    for (const [key, value] of filled) {
+      const f = now.get(key);
+      if (f && (f.tagName !== 'SELECT' || [...f.options].some(o => o.value === value))) f.value = value;
+    }
   };
 
   const swap = next => {
@@ -45,7 +71,7 @@
       const focused = region.contains(document.activeElement) ? document.activeElement : null;
       const id = focused && focused.id, href = focused && focused.getAttribute('href');
       const opened = [...region.querySelectorAll('details[open][id]')].map(d => d.id);
-      region.replaceChildren(...document.importNode(other, true).childNodes);
+      replace(region, other);
       for (const d of opened) document.getElementById(d)?.setAttribute('open', '');
       if (focused) {
         const again = (id && document.getElementById(id)) || (href && [...region.querySelectorAll('a')].find(a => a.getAttribute('href') === href));
