@@ -2,8 +2,12 @@ package doctor
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
@@ -36,5 +40,33 @@ func TestAProjectThatProposesWithoutAForgeHasFailed(t *testing.T) {
 				t.Errorf("it says %q, want %q", said, test.want)
 			}
 		})
+	}
+}
+
+func TestWhatIsMissingOnlyWhileTheServerPutsPacksTogetherIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	repository := filepath.Join(dir, "desired.git")
+	for _, args := range [][]string{{"init", "-q", "-b", "main", repository}, {"-C", repository, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "one"},
+		{"-C", repository, "repack", "-adq"}} {
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v %s", args, err, out)
+		}
+	}
+	packs := filepath.Join(repository, ".git", "objects", "pack")
+	if err := os.Rename(packs, packs+".away"); err != nil {
+		t.Fatal(err)
+	}
+	x := &Target{Data: dir}
+	if f := x.connected(t.Context(), filepath.Join(repository, ".git")); f.State != Failed || !strings.Contains(f.Means, "isn't whole") {
+		t.Errorf("without its packs it is found %+v", f)
+	}
+	done := make(chan Finding, 1)
+	go func() { done <- x.connected(t.Context(), filepath.Join(repository, ".git")) }()
+	time.Sleep(lookAgain / 2) // it has looked, or does so once they are back
+	if err := os.Rename(packs+".away", packs); err != nil {
+		t.Fatal(err)
+	}
+	if f := <-done; f.State != OK {
+		t.Errorf("with its packs back a moment later it is found %+v", f)
 	}
 }

@@ -119,9 +119,17 @@ func commitPush(tb testing.TB, dir, message string) {
 
 func fsck(tb testing.TB, r *Repo) {
 	tb.Helper()
-	if out := runGit(tb, r.opt.Dir, "fsck", "--strict", "--no-dangling"); out != "" {
-		tb.Errorf("git fsck: %s", out)
-	}
+	// Packs are put together while git looks, and what was in the old ones it calls missing.
+	kit.Eventually(tb, func() error {
+		out, err := tryGit(r.opt.Dir, "fsck", "--strict", "--no-dangling")
+		if err == nil && out != "" {
+			err = errors.New("it isn't whole")
+		}
+		if err != nil {
+			return fmt.Errorf("git fsck: %w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 func TestAWriteIsACommitThatGitSees(t *testing.T) {

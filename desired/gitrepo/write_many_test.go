@@ -50,7 +50,7 @@ func TestManyInstancesAndTheLedgerAreOneCommitAndWhatMovedDropsOut(t *testing.T)
 	if n := strings.TrimSpace(runGit(t, r.opt.Dir, "rev-list", "--count", before+"..main")); n != "1" {
 		t.Fatalf("%s commits were made", n)
 	}
-	runGit(t, r.opt.Dir, "fsck", "--strict")
+	fsck(t, r)
 	// What the index followed without reading is what a reader of git finds.
 	again := openReader(t, r)
 	files, err := again.RolloutFiles(t.Context())
@@ -164,7 +164,7 @@ func TestWritesOfManyRaceWithRequestsAndPushesAndLoseNothing(t *testing.T) {
 			t.Errorf("instance %d is at level %d, and the ledger says that it was raised %d times", n, in.Levels["vdu1_aspect"], said)
 		}
 	}
-	runGit(t, r.opt.Dir, "fsck", "--strict")
+	fsck(t, r)
 }
 
 // raise raises the instance's level by one, from where it stands now.
