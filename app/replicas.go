@@ -185,21 +185,24 @@ func (f *freshness) packagesMoved(n *news) {
 }
 
 // sync returns when the records, the desired repository and the packages are here as any replica has
-// had them when it was called.
+// had them when it was called. For the store, which is near, it waits no longer than an answer does, whatever ctx
+// allows for the git server.
 func (f *freshness) sync(ctx context.Context) error {
-	if err := f.oplog.Sync(ctx); err != nil {
+	near, cancel := context.WithTimeout(ctx, rest.FreshWithin)
+	defer cancel()
+	if err := f.oplog.Sync(near); err != nil {
 		return err
 	}
 	return errors.Join(
 		f.desired.wait(func() error {
-			commit, err := f.accepted.Load(ctx)
+			commit, err := f.accepted.Load(near)
 			if err == nil && commit != "" {
 				err = f.repo.WaitFor(ctx, commit)
 			}
 			return err
 		}),
 		f.onboarded.wait(func() error { return f.packages.WaitFor(ctx) }),
-		f.working.wait(func() error { return f.uploads.load(ctx) }))
+		f.working.wait(func() error { return f.uploads.load(near) }))
 }
 
 // sessionHealth returns why this replica begins nothing, nil where it may.

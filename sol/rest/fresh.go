@@ -7,17 +7,25 @@ import (
 	"time"
 )
 
-// freshWithin is how long an answer waits for what other replicas have answered. After that it
-// is given with what is known here.
-const freshWithin = time.Second
+// FreshWithin is how long an answer waits for what other replicas have answered. After that it
+// is given with what is known here. A request that changes something may wait for changeWithin: it goes to git, and
+// takes as long as git does.
+const (
+	FreshWithin  = time.Second
+	changeWithin = 10 * time.Second
+)
 
-// Fresh has each request wait, for a second at most, until it can find what was answered by other
-// replicas before it came. sync returns once that is so, as that of the operation log does, or with the
-// error of its context. What goes wrong is no reason to refuse a request: it is answered with
+// Fresh has each request wait, for a second at most, or for ten where it may change something, until it can find what
+// was answered by other replicas before it came. sync returns once that is so, as that of the operation log does, or
+// with the error of its context. What goes wrong is no reason to refuse a request: it is answered with
 // what there is. That something isn't there can't be said then: see [Missing].
 func Fresh(sync func(context.Context) error, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), freshWithin)
+		within := changeWithin
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			within = FreshWithin
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), within)
 		err := sync(ctx)
 		cancel()
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestAnAnswerWaitsUntilItIsFreshAndNoLongerThanThat(t *testing.T) {
@@ -35,6 +37,19 @@ func TestAnAnswerWaitsUntilItIsFreshAndNoLongerThanThat(t *testing.T) {
 			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			if w.Code != http.StatusTeapot {
 				t.Errorf("answered with %d", w.Code)
+			}
+		})
+	}
+}
+
+func TestARequestThatChangesSomethingWaitsLongerForWhatOthersHaveDone(t *testing.T) {
+	for method, want := range map[string]time.Duration{http.MethodGet: FreshWithin, http.MethodHead: FreshWithin, http.MethodPost: changeWithin, http.MethodPut: changeWithin, http.MethodDelete: changeWithin} {
+		synctest.Test(t, func(t *testing.T) {
+			began, served := time.Now(), false
+			h := Fresh(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "/", nil))
+			if took := time.Since(began); took != want || !served {
+				t.Errorf("%s waits for %s, want %s; served: %t", method, took, want, served)
 			}
 		})
 	}

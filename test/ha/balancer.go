@@ -20,7 +20,8 @@ const replicaHeader = "X-Replica"
 // balancerConfig is what an operator writes. A replica that says that it isn't ready, that takes no
 // connection or that doesn't answer in five seconds, gets no requests: where a machine that all of them are on
 // stands still for less, they aren't all taken for dead. What is sent again is what HTTP lets anybody send
-// again: a request that no replica has got, and one that only reads. A connection that nobody uses is kept for
+// again: a request that no replica has got, and one that only reads. Each request has a connection of its own to a
+// replica, which closes those that are kept when it ends. A connection that nobody uses is kept for
 // longer than Go's clients keep it: they would meet its end with a request.
 const balancerConfig = `global
     maxconn 2000
@@ -40,7 +41,7 @@ frontend jibe
     default_backend jibe
 backend jibe
     balance roundrobin
-    http-reuse never
+    option http-server-close
     http-response set-header ` + replicaHeader + ` %%s
     option httpchk GET /readyz
     default-server check inter 250ms fall 1 rise 2
