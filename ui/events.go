@@ -269,6 +269,7 @@ func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
 		case <-e.done:
 			return nil
 		case <-one.end:
+			out.send("event: over\ndata: {}\n\n")
 			return nil
 		case <-heart.C:
 			now, err := s.visitor(r)

@@ -4,9 +4,10 @@
 (() => {
   const body = document.body;
   const live = document.getElementById('live');
+  let ended = false; // the session
 
   const say = (state, text) => {
-    if (!live || (live.dataset.state === state && state !== 'live')) return;
+    if (!live || (ended && state !== 'over') || (live.dataset.state === state && state !== 'live')) return;
     live.dataset.state = state;
     live.textContent = text;
   };
@@ -82,10 +83,11 @@
   };
 
   const refresh = async () => {
+    if (ended) return;
     if (busy) { wanted = true; return; }
     busy = true; wanted = false; last = Date.now();
     try {
-      const answer = await fetch(location.href, {headers: {'Jibe-Live': '1'}, credentials: 'same-origin', cache: 'no-store'});
+      const answer = await fetch(location.href, {headers: {'Jibe-Live': '1'}, credentials: 'same-origin', cache: 'no-store', signal: AbortSignal.timeout(30000)});
       if (answer.status === 401) { over(); return; }
       if (answer.ok) {
         const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
@@ -106,7 +108,9 @@
     timer = setTimeout(() => { timer = 0; refresh(); }, Math.max(50, 1000 - (Date.now() - last)));
   };
 
+  // After the session nothing is asked for any more: the answer would be the same.
   const over = () => {
+    ended = true;
     close();
     say('over', 'The session has ended. Reload the page to log in again.');
   };
@@ -114,7 +118,7 @@
   const close = () => { source?.close(); source = null; };
 
   const open = () => {
-    if (source || document.hidden || !document.querySelector('[data-live]')) return;
+    if (ended || source || document.hidden || !document.querySelector('[data-live]')) return;
     source = new EventSource(body.dataset.events);
     source.addEventListener('hello', () => say('live', 'Live'));
     source.addEventListener('changed', e => {
@@ -136,7 +140,7 @@
     // A page that nobody looks at needs no connection; browsers have few for each server.
     document.addEventListener('visibilitychange', () => {
       if (document.hidden) close();
-      else if (live?.dataset.state !== 'over') { refresh(); open(); }
+      else { refresh(); open(); }
     });
     addEventListener('pagehide', close);
   }
