@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 func TestAStartWaitsForARedisThatIsAwayAndSaysSo(t *testing.T) {
@@ -19,15 +19,7 @@ func TestAStartWaitsForARedisThatIsAwayAndSaysSo(t *testing.T) {
 	r.end()
 	r.redis.Kill()
 	o := r.options()
-	// At an address of its own, where nobody takes the port before the server does.
-	free, err := net.Listen("tcp", "127.7.7.7:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Data, o.Listen = s[0].Data, free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	o.Data, o.Listen = s[0].Data, redisserver.Free(t)
 	answers := func(path string, status int, words string) {
 		t.Helper()
 		kit.Eventually(t, func() error {

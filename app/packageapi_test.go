@@ -40,7 +40,7 @@ func archive(t *testing.T, dir string) []byte {
 func sendArchive(t *testing.T, s *process.Server, one string, archive []byte) (status int, said string) {
 	t.Helper()
 	for {
-		if status, said = putArchive(t, s, one, archive); status != http.StatusServiceUnavailable || !strings.Contains(said, "heard from the others") {
+		if status, said = putArchive(t, s, one, archive); status != http.StatusServiceUnavailable || !strings.Contains(said, "what the others have") {
 			return status, said
 		}
 	}

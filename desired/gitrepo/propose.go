@@ -35,6 +35,7 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 	} else if !ok {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
 	}
+	var last error
 	for turn := range maxTurns {
 		k, err := r.nextPush(ctx)
 		if err != nil {
@@ -48,6 +49,7 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 			}
 			return rev, err
 		}
+		last = err
 		if errors.Is(err, git.ErrRefLocked) {
 			if _, err := git.BreakStaleLocks(r.opt.Dir, ref); err != nil {
 				return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
@@ -57,7 +59,7 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 			return desired.Revision{}, err
 		}
 	}
-	return desired.Revision{}, fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, branch)
+	return desired.Revision{}, fmt.Errorf("%w: branch %s moves too fast, or stays locked: %w", desired.ErrUnavailable, branch, last)
 }
 
 func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write, k permit) (desired.Revision, error) {

@@ -76,6 +76,9 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 		return fmt.Errorf("%w: the commits are pushed again, alone", git.ErrRefMoved)
 	case now == from && outcome == pushOvertaken && r.stillMoving():
 		return fmt.Errorf("%w: the remote's, by somebody else who pushes: %w", git.ErrRefLocked, perr)
+	case now == from && outcome == pushOvertaken:
+		return fmt.Errorf("%w: push: the remote has let nobody move %s for %v: look there whether a crash has left a lock (%s.lock), and remove it: %w",
+			desired.ErrUnavailable, r.ref(), git.StaleLock, r.ref(), perr)
 	case now == from:
 		if e, limited := errors.AsType[*limitedError](perr); limited && e.after <= MaxPushInterval {
 			r.log.Warn("the remote limits pushes, the commits are pushed when it takes more", "after", e.after)

@@ -42,7 +42,7 @@ type behindKey struct{}
 // another replica has just made for its end.
 func Missing(ctx context.Context, detail string) (status int, told string) {
 	if err, behind := ctx.Value(behindKey{}).(error); behind {
-		return http.StatusServiceUnavailable, fmt.Sprintf("%s, as far as this replica has heard from the others (%v): ask again", detail, err)
+		return http.StatusServiceUnavailable, fmt.Sprintf("this replica doesn't have yet what the others have (%v): ask again in a moment; it says: %s", err, detail)
 	}
 	return http.StatusNotFound, detail
 }

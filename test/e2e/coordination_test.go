@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 // coordinatedVnfd is examples/packages/coordinated.
@@ -50,7 +51,7 @@ func TestAnElementManagerCoordinatesWithTheWholeLifeOfAVNF(t *testing.T) {
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	published.Held(t)
 	data := filepath.Join(process.ShortTempDir(t), "data")
-	address := ownAddress(t) // one and the same each time, as an installation's is
+	address := redisserver.Free(t) // one and the same each time, as an installation's is
 	b.server = serve(t, data, "--listen", address)
 	if err := b.equip(t.TempDir()); err != nil {
 		t.Fatal(err)

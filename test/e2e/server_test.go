@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,23 +40,6 @@ func serve(t *testing.T, data string, args ...string) *server {
 		}
 	})
 	return serverOf(p)
-}
-
-// ownAddress is one at which nobody listens, for a server that is to have the same again. It is none of those
-// that the kernel gives away by itself, to a connection or to another test, while no server has it.
-func ownAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return address
-		}
-	}
-	t.Fatal("no address is free")
-	return ""
 }
 
 // answer is what the API said.

@@ -6,7 +6,6 @@ package process
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -250,21 +249,6 @@ func (s *Server) Stop() error {
 		return fmt.Errorf("process %d: %w; its log:\n%s", s.Pid(), s.err, s.Log())
 	}
 	return nil
-}
-
-// LogFrom is what the process has logged from an offset on, in whole lines, and where its next
-// line begins.
-func (s *Server) LogFrom(at int64) (lines string, next int64) {
-	info, err := s.log.Stat()
-	if err != nil {
-		return "", at // never: the file is open
-	}
-	text, err := io.ReadAll(io.NewSectionReader(s.log, at, max(0, info.Size()-at)))
-	if err != nil {
-		return "", at
-	}
-	lines = string(text[:bytes.LastIndexByte(text, '\n')+1])
-	return lines, at + int64(len(lines))
 }
 
 // logEnd is how much of a log a failed test shows, bytes.
