@@ -278,7 +278,8 @@ func TestWritesThatReplicasLackAreSaidToBeUnknown(t *testing.T) {
 }
 
 func TestStoreOnACluster(t *testing.T) {
-	r := redisserver.Start(t, "--cluster-enabled", "yes")
+	_, bus, _ := strings.Cut(redisserver.Free(t), ":") // by default 10,000 above its port: where the system takes clients' ports from
+	r := redisserver.Start(t, "--cluster-enabled", "yes", "--cluster-port", bus)
 	c := r.Client(t)
 	if err := c.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,7 @@ type Server struct {
 	args     []string
 	sentinel string // its configuration, where it is a sentinel
 	cmd      *exec.Cmd
+	ended    chan struct{} // closed once its process has
 	log      bytes.Buffer
 }
 
@@ -174,12 +175,18 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
 	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		err := s.answers(ctx)
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(until) || ctx.Err() != nil {
+		if time.Now().After(until) || ctx.Err() != nil || s.hasEnded() {
 			s.Kill()
 			return fmt.Errorf("redis-server at %s doesn't answer: %w\n%s", s.Address, err, s.log.String())
 		}
@@ -214,7 +221,16 @@ func (s *Server) answers(ctx context.Context) error {
 // Kill ends it as kill -9 does. What it had answered is in its files.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.ended
+}
+
+func (s *Server) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Client is one of the default user.
