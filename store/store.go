@@ -114,7 +114,7 @@ type Store interface {
 	// Leases returns, in order of name, the leases held that were acquired, not attached,
 	// and whose name starts with prefix.
 	Leases(ctx context.Context, prefix string) ([]Lease, error)
-	// Mark returns the place of the newest Put.
+	// Mark returns the place of the newest Put, which isn't behind anything that was read before.
 	Mark(ctx context.Context) (Mark, error)
 	// Changes returns what was put after a [Mark], by whomever, in the order of the Puts,
 	// and the Mark to go on behind. It waits until there is something, or ctx ends. A record

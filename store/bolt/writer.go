@@ -101,18 +101,10 @@ var errHalfway = errors.New("write failed half-way")
 func (s *Store) commit(batch []*call) {
 	err := s.settle()
 	if err == nil {
-		err = s.update(func(tx *bolt.Tx) error {
-			for _, c := range batch {
-				if c.err = c.apply(tx); errors.Is(c.err, errHalfway) {
-					return c.err
-				}
-			}
-			return nil
-		})
+		err = s.show(batch)
 	}
 	if err == nil {
 		s.last.Store(&outcome{at: time.Now()})
-		s.feed.add(batch)
 		return
 	}
 	if noRoom(err) {
@@ -126,6 +118,24 @@ func (s *Store) commit(batch []*call) {
 			c.err = err
 		}
 	}
+}
+
+// show makes the transaction, and tells of it before anybody gets a Mark again.
+func (s *Store) show(batch []*call) error {
+	s.feed.showing.Lock()
+	defer s.feed.showing.Unlock()
+	err := s.update(func(tx *bolt.Tx) error {
+		for _, c := range batch {
+			if c.err = c.apply(tx); errors.Is(c.err, errHalfway) {
+				return c.err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.feed.add(batch)
+	}
+	return err
 }
 
 // noRoom says whether the disk is full. It also looks at the text, as bbolt doesn't wrap the

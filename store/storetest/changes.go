@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,4 +115,35 @@ func followed(t *testing.T, s store.Store) {
 			}
 		}
 	}
+}
+
+// markOfWhatIsRead has readers see each Put as soon as anybody can: the Mark that they take then isn't behind it.
+func markOfWhatIsRead(t *testing.T, s store.Store) {
+	const puts = 300
+	before := mark(t, s).Put
+	var g sync.WaitGroup
+	for range 4 {
+		g.Go(func() {
+			for last := uint64(0); last < puts; {
+				r, err := s.Get(t.Context(), "a")
+				if errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("get: %v", err)
+					return
+				}
+				m, err := s.Mark(t.Context())
+				if err != nil || m.Put < before+r.Version {
+					t.Errorf("the mark is %+v, %v, but Put %d has been read", m, err, before+r.Version)
+					return
+				}
+				last = r.Version
+			}
+		})
+	}
+	for n := range uint64(puts) { // the first makes version 1
+		put(t, s, rec("a", n, "x"))
+	}
+	g.Wait()
 }

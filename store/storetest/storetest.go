@@ -70,6 +70,7 @@ func Run(t *testing.T, h Harness) {
 	each("APutUnderALostLeaseIsFenced", fenced)
 	each("ChangesAreToldInTheOrderOfPuts", changes)
 	each("OneWhoFollowsMissesNothing", followed)
+	each("AMarkIsNotBehindWhatIsRead", markOfWhatIsRead)
 	each("ASessionThatExpiresLosesWhatIsAttached", func(t *testing.T, s store.Store) { sessionExpiry(t, s, clock) })
 	if h.Reopen != nil {
 		each("RecordsAndCountersOutliveTheStore", func(t *testing.T, s store.Store) { durable(t, s, h.Reopen) })
