@@ -122,10 +122,15 @@ func (r *rebuilder) look() {
 func (r *rebuilder) run(ctx context.Context, again func()) error {
 	for {
 		if !r.Whole() {
-			r.repo.ShareNotes(ctx) // whoever rebuilds may be another replica
+			shared := make(chan struct{})
+			go func() {
+				defer close(shared)
+				r.repo.ShareNotes(ctx) // whoever rebuilds may be another replica
+			}()
 			if r.ensure(ctx) {
 				again()
 			}
+			<-shared
 		}
 		select {
 		case <-ctx.Done():

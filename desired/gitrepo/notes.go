@@ -346,13 +346,16 @@ func (r *Repo) moveNotes(ctx context.Context, m *notesMove) {
 }
 
 // flushNotes writes the notes that wait without a batch, all of them or only those whose turn
-// it is.
+// it is. After all of them are written, so are those that somebody else was writing already.
 func (r *Repo) flushNotes(ctx context.Context, all bool) {
-	if !r.notes.waiting() {
+	if !all && !r.notes.waiting() {
 		return
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
+	if !r.notes.waiting() {
+		return
+	}
 	pack := git.NewPack()
 	m := r.buildNotes(ctx, pack, all)
 	if m == nil {

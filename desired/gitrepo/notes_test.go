@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -223,6 +224,45 @@ func TestNotesOutliveAKillHoweverLongTheRemoteIsAwayAndWritesAreTried(t *testing
 	if err := os.Rename(forge+".away", forge); err != nil {
 		t.Fatal(err)
 	}
+	r.ShareNotes(t.Context())
+	if got := noteLines(t, forge, commit); !slices.Contains(got, "how it ended") {
+		t.Errorf("the remote's note is %q", got)
+	}
+}
+
+func TestNotesThatAreBeingWrittenAreSharedToo(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
+	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
+	r.move.Lock() // as the writer has it
+	r.notes.put(note{commit, "how it ended"})
+	pack := git.NewPack()
+	m := r.buildNotes(t.Context(), pack, true)
+	shared := make(chan struct{})
+	go func() {
+		defer close(shared)
+		r.ShareNotes(t.Context())
+	}()
+	select {
+	case <-shared:
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	r.moveNotes(t.Context(), m)
+	r.move.Unlock()
+	<-shared
+	if got := noteLines(t, forge, commit); !slices.Contains(got, "how it ended") {
+		t.Errorf("the remote's note is %q", got)
+	}
+}
+
+func TestNotesAreSharedAsSoonAsAPushMayBeMade(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour, PushInterval: time.Second})
+	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
+	r.Note(commit, "how it ended")
 	r.ShareNotes(t.Context())
 	if got := noteLines(t, forge, commit); !slices.Contains(got, "how it ended") {
 		t.Errorf("the remote's note is %q", got)

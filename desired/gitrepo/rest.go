@@ -108,10 +108,13 @@ func (r *Repo) pushRest(ctx context.Context) {
 	if r.restToPush(ctx, true).none() {
 		return
 	}
-	k, ok := r.pace.idle(ctx)
-	if !ok {
-		return
+	if k, ok := r.pace.idle(ctx); ok {
+		r.pushRestBy(ctx, k)
 	}
+}
+
+// pushRestBy is pushRest for who has a permit, which it ends.
+func (r *Repo) pushRestBy(ctx context.Context, k permit) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	if err := r.joinRemoteNotes(ctx); err != nil {
@@ -130,12 +133,25 @@ func (r *Repo) pushRest(ctx context.Context) {
 	r.restPushed(w, out, err)
 }
 
-// ShareNotes has the remote get all notes now, best effort, also those that wait for commits that would take them
-// along: another replica is about to read them.
+// shareTries bounds how often notes are shared again that others were faster than.
+const shareTries = 5
+
+// ShareNotes has the remote get all notes, best effort, as soon as a push may be made, also those that wait for
+// commits that would take them along: another replica is about to read them.
 func (r *Repo) ShareNotes(ctx context.Context) {
 	r.flushNotes(ctx, true)
-	if r.opt.Remote != "" {
-		r.pushRest(ctx)
+	if r.opt.Remote == "" {
+		return
+	}
+	for range shareTries {
+		if r.restToPush(ctx, true).notes == "" {
+			return
+		}
+		k, err := r.pace.wait(ctx)
+		if err != nil {
+			return
+		}
+		r.pushRestBy(ctx, k)
 	}
 }
 
