@@ -268,3 +268,24 @@ func TestNotesAreSharedAsSoonAsAPushMayBeMade(t *testing.T) {
 		t.Errorf("the remote's note is %q", got)
 	}
 }
+
+func TestNotesThatSeveralShareAtOnceAllArrive(t *testing.T) {
+	forge := bareRemote(t)
+	commit := mustWrite(t, openRepo(t, Options{Remote: forge, PollInterval: time.Hour}), testID(1), shardDir(testID(1)), 1).Commit
+	var all sync.WaitGroup
+	var want []string
+	for n := range 3 {
+		r := openRepo(t, Options{Dir: filepath.Join(t.TempDir(), "mirror.git"), Remote: forge, PollInterval: time.Hour})
+		line := fmt.Sprint("seen by ", n)
+		want = append(want, line)
+		r.Note(commit, line)
+		all.Go(func() { r.ShareNotes(t.Context()) })
+	}
+	all.Wait()
+	got := noteLines(t, forge, commit)
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("the remote's note is %q, without %q", got, line)
+		}
+	}
+}

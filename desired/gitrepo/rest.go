@@ -113,8 +113,8 @@ func (r *Repo) pushRest(ctx context.Context) {
 	}
 }
 
-// pushRestBy is pushRest for who has a permit, which it ends.
-func (r *Repo) pushRestBy(ctx context.Context, k permit) {
+// pushRestBy is pushRest for who has a permit, which it ends. It returns whether somebody else's notes came first.
+func (r *Repo) pushRestBy(ctx context.Context, k permit) (overtaken bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	if err := r.joinRemoteNotes(ctx); err != nil {
@@ -123,7 +123,7 @@ func (r *Repo) pushRestBy(ctx context.Context, k permit) {
 	w := r.restToPush(ctx, true)
 	if w.none() {
 		k.end(false)
-		return
+		return false
 	}
 	defer k.end(true)
 	out, err := r.git.Run(ctx, append([]string{"push", "--quiet", "--porcelain", "--no-verify", "--", r.opt.Remote}, w.specs...)...)
@@ -131,6 +131,8 @@ func (r *Repo) pushRestBy(ctx context.Context, k permit) {
 		r.log.Warn("notes, or pins of packages, not pushed: only this mirror has them", "error", err)
 	}
 	r.restPushed(w, out, err)
+	notes := reportOf(out, notesRef)
+	return err != nil && (notes.byGit() || notes.overtaken())
 }
 
 // shareTries bounds how often notes are shared again that others were faster than.
@@ -148,10 +150,9 @@ func (r *Repo) ShareNotes(ctx context.Context) {
 			return
 		}
 		k, err := r.pace.wait(ctx)
-		if err != nil {
+		if err != nil || !r.pushRestBy(ctx, k) {
 			return
 		}
-		r.pushRestBy(ctx, k)
 	}
 }
 

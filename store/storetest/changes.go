@@ -126,10 +126,12 @@ func markOfWhatIsRead(t *testing.T, s store.Store) {
 		g.Go(func() {
 			for last := uint64(0); last < puts; {
 				r, err := s.Get(t.Context(), "a")
-				if errors.Is(err, store.ErrNotFound) {
+				switch {
+				case errors.Is(err, store.ErrNotFound):
 					continue
-				}
-				if err != nil {
+				case t.Context().Err() != nil:
+					return
+				case err != nil:
 					t.Errorf("get: %v", err)
 					return
 				}
