@@ -10,7 +10,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 func TestAStartWaitsForARedisThatIsAwayAndSaysSo(t *testing.T) {
@@ -19,7 +18,7 @@ func TestAStartWaitsForARedisThatIsAwayAndSaysSo(t *testing.T) {
 	r.end()
 	r.redis.Kill()
 	o := r.options()
-	o.Data, o.Listen = s[0].Data, redisserver.Free(t)
+	o.Data, o.Listen = s[0].Data, kit.Free(t)
 	answers := func(path string, status int, words string) {
 		t.Helper()
 		kit.Eventually(t, func() error {

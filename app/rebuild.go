@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -122,15 +123,13 @@ func (r *rebuilder) look() {
 func (r *rebuilder) run(ctx context.Context, again func()) error {
 	for {
 		if !r.Whole() {
-			shared := make(chan struct{})
-			go func() {
-				defer close(shared)
-				r.repo.ShareNotes(ctx) // whoever rebuilds may be another replica
-			}()
+			// Whoever rebuilds may be another replica. That goes on beside: the push may have to wait for its interval.
+			var g sync.WaitGroup
+			g.Go(func() { r.repo.ShareNotes(ctx) })
 			if r.ensure(ctx) {
 				again()
 			}
-			<-shared
+			g.Wait()
 		}
 		select {
 		case <-ctx.Done():

@@ -127,12 +127,16 @@ func (r *Repo) pushRestBy(ctx context.Context, k permit) (overtaken bool) {
 	}
 	defer k.end(true)
 	out, err := r.git.Run(ctx, append([]string{"push", "--quiet", "--porcelain", "--no-verify", "--", r.opt.Remote}, w.specs...)...)
-	if err != nil {
-		r.log.Warn("notes, or pins of packages, not pushed: only this mirror has them", "error", err)
+	notes := reportOf(out, notesRef)
+	overtaken = err != nil && (notes.byGit() || notes.overtaken())
+	switch {
+	case overtaken:
+		r.log.Info("notes of another replica came first: ours are joined with them, and pushed again", "ref", notesRef)
+	case err != nil:
+		r.log.Warn("notes, or pins of packages, not pushed: only this mirror has them until a later push takes them along", "error", err)
 	}
 	r.restPushed(w, out, err)
-	notes := reportOf(out, notesRef)
-	return err != nil && (notes.byGit() || notes.overtaken())
+	return overtaken
 }
 
 // shareTries bounds how often notes are shared again that others were faster than.
@@ -154,6 +158,8 @@ func (r *Repo) ShareNotes(ctx context.Context) {
 			return
 		}
 	}
+	r.log.Warn("notes not shared, as those of others came first each time: a history that is rebuilt now may lack operations of this replica; a later push takes them along",
+		"ref", notesRef, "tries", shareTries)
 }
 
 // gatherNotes writes the notes that wait, joined with the remote's, so that the next push takes

@@ -15,10 +15,8 @@ const feedKept = 100_000
 // feed tells of what was put. The process is the only writer of its file, and mostly nobody
 // asks: changes are kept only from the first question on.
 type feed struct {
-	// showing is held while a batch comes to be seen and is told of: a Mark between the two would be behind what
+	// mu is held from before a batch can be seen until it is told of: a Mark between the two would be behind what
 	// has been read.
-	showing sync.RWMutex
-
 	mu    sync.Mutex
 	epoch uint64 // new with each opening of the file, as puts are counted anew
 	put   uint64
@@ -37,10 +35,8 @@ type numbered struct {
 
 func newFeed(epoch uint64) feed { return feed{epoch: epoch, more: make(chan struct{})} }
 
-// add tells of the writes of a batch that is durable.
+// add tells of the writes of a batch that is durable. The caller has mu.
 func (f *feed) add(batch []*call) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	added := false
 	for _, c := range batch {
 		if c.err != nil || len(c.stored) == 0 {
@@ -78,8 +74,6 @@ func (s *Store) Mark(ctx context.Context) (store.Mark, error) {
 		return store.Mark{}, fmt.Errorf("mark: %w", err)
 	}
 	f := &s.feed
-	f.showing.RLock()
-	defer f.showing.RUnlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = true

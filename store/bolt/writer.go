@@ -122,8 +122,8 @@ func (s *Store) commit(batch []*call) {
 
 // show makes the transaction, and tells of it before anybody gets a Mark again.
 func (s *Store) show(batch []*call) error {
-	s.feed.showing.Lock()
-	defer s.feed.showing.Unlock()
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
 	err := s.update(func(tx *bolt.Tx) error {
 		for _, c := range batch {
 			if c.err = c.apply(tx); errors.Is(c.err, errHalfway) {

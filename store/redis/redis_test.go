@@ -24,6 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/redis"
 	"github.com/jibe-vnfm/jibe/store/storetest"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
@@ -242,7 +243,7 @@ func TestAPasswordAndTLSAreUsed(t *testing.T) {
 	dir := t.TempDir()
 	ca, cert, key := dir+"/ca.pem", dir+"/cert.pem", dir+"/key.pem"
 	certificates(t, ca, cert, key)
-	_, port, _ := strings.Cut(redisserver.Free(t), ":")
+	_, port, _ := strings.Cut(kit.Free(t), ":")
 	redisserver.Start(t, "--requirepass", "secret", "--tls-port", port, "--tls-ca-cert-file", ca, "--tls-cert-file", cert, "--tls-key-file", key)
 	url := fmt.Sprintf("rediss://127.0.0.1:%s?ca=%s&cert=%s&key=%s", port, ca, cert, key)
 	s := open(t, redis.Options{URL: url, Password: "secret"})
@@ -278,7 +279,7 @@ func TestWritesThatReplicasLackAreSaidToBeUnknown(t *testing.T) {
 }
 
 func TestStoreOnACluster(t *testing.T) {
-	_, bus, _ := strings.Cut(redisserver.Free(t), ":") // by default 10,000 above its port: where the system takes clients' ports from
+	_, bus, _ := strings.Cut(kit.Free(t), ":") // by default 10,000 above its port: where the system takes clients' ports from
 	r := redisserver.Start(t, "--cluster-enabled", "yes", "--cluster-port", bus)
 	c := r.Client(t)
 	if err := c.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
@@ -304,7 +305,7 @@ func TestTheSentinelsMasterIsFollowedOverTLS(t *testing.T) {
 	ca, cert, key := dir+"/ca.pem", dir+"/cert.pem", dir+"/key.pem"
 	certificates(t, ca, cert, key)
 	over := func(more ...string) (address string, args []string) { // all that they say to each other, too
-		address = redisserver.Free(t)
+		address = kit.Free(t)
 		_, port, _ := strings.Cut(address, ":")
 		return address, append([]string{"--tls-port", port, "--tls-replication", "yes", "--tls-ca-cert-file", ca, "--tls-cert-file", cert, "--tls-key-file", key}, more...)
 	}

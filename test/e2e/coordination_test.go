@@ -11,7 +11,6 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 // coordinatedVnfd is examples/packages/coordinated.
@@ -51,7 +50,7 @@ func TestAnElementManagerCoordinatesWithTheWholeLifeOfAVNF(t *testing.T) {
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	published.Held(t)
 	data := filepath.Join(process.ShortTempDir(t), "data")
-	address := redisserver.Free(t) // one and the same each time, as an installation's is
+	address := kit.Free(t) // one and the same each time, as an installation's is
 	b.server = serve(t, data, "--listen", address)
 	if err := b.equip(t.TempDir()); err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 func TestAServerThatIsKilledAtWorkStartsAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(process.ShortTempDir(t), "data")
-	address := redisserver.Free(t) // one and the same each time, as an installation's is
+	address := kit.Free(t) // one and the same each time, as an installation's is
 	s := serve(t, data, "--listen", address)
 	if err := s.equip(t.TempDir()); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -96,7 +95,7 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := process.ShortTempDir(t)
-	address := redisserver.Free(t)
+	address := kit.Free(t)
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(process.Root(), "examples"))),
 		os.WriteFile(filepath.Join(dir, "bin", "jibe"), fmt.Appendf(nil, wrapped, program(t), address), 0o755)); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 // replicaHeader is the header of an answer with the name of the replica that gave it.
@@ -61,7 +60,7 @@ func startBalancer(ctx context.Context, dir string, replicas []string) (*balance
 		return nil, err
 	}
 	b := &balancer{log: filepath.Join(dir, "haproxy.log")}
-	if b.address, err = redisserver.FreeAddress(); err != nil {
+	if b.address, err = kit.FreeAddress("127.0.0.1"); err != nil {
 		return nil, err
 	}
 	config := fmt.Sprintf(balancerConfig, b.address)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/ha/clock"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 // restartPause is how long whoever looks after a replica waits before it starts one that ended.
@@ -57,7 +57,7 @@ func (r *Rig) newReplica(i int) (*Replica, error) {
 	if err := os.WriteFile(filepath.Join(x.Data, "tokens.yaml"), []byte("tokens:\n- {name: admin, role: admin, token: "+token+"}\n"), 0o600); err != nil {
 		return nil, err
 	}
-	if x.Address, err = redisserver.FreeAddress(); err != nil {
+	if x.Address, err = kit.FreeAddress("127.0.0.1"); err != nil {
 		return nil, err
 	}
 	var servers, sentinels []string

@@ -22,7 +22,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -106,8 +105,8 @@ func startPrometheus(t *testing.T, rules string, targets ...target) *prometheus 
 	t.Helper()
 	server, manager := need(t, "prometheus", "prometheus"), need(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
-	p := &prometheus{url: "http://" + redisserver.Free(t), started: time.Now(), alerts: newReceiver(t)}
-	alertmanager := redisserver.Free(t)
+	p := &prometheus{url: "http://" + kit.Free(t), started: time.Now(), alerts: newReceiver(t)}
+	alertmanager := kit.Free(t)
 	write(t, filepath.Join(dir, "alertmanager.yml"), fmt.Sprintf(`route: {receiver: test, group_by: ['...'], group_wait: 100ms, group_interval: 1s, repeat_interval: 1h}
 receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: true}]}]
 `, p.alerts.URL))

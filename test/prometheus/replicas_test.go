@@ -59,7 +59,7 @@ func startReplicas(t *testing.T) *replicas {
 	data := filepath.Join(process.ShortTempDir(t), "data")
 	r.first = process.Start(t, data, flags...)
 	r.flags = append(flags, "--identity", filepath.Join(data, secret.IdentityFile))
-	r.second = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), append(r.flags, "--listen", redisserver.Free(t))...)
+	r.second = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), append(r.flags, "--listen", kit.Free(t))...)
 	for i := range replicated {
 		completed(t, r.first, desired.DeriveID(fmt.Sprintf("instances/lab/vnf-%d", i)))
 	}

@@ -31,7 +31,6 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -258,7 +257,7 @@ func (w *world) startThird() {
 	w.certificate = filepath.Join(t.TempDir(), "cert.pem")
 	w.certify(36 * time.Hour)
 	w.thirdData = filepath.Join(process.ShortTempDir(t), "data")
-	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(true), "--listen", redisserver.Free(t))...)
+	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(true), "--listen", kit.Free(t))...)
 }
 
 // thirdFlags are those of the third Jibe, but for its address.

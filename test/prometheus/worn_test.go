@@ -28,7 +28,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/redisserver"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -329,7 +328,7 @@ func (w *worn) startDisk() {
 		}
 		w.records[name] = text
 	}
-	w.disk.Serve(process.Start(t, s.Data, "--listen", redisserver.Free(t))) // it is started there again and again
+	w.disk.Serve(process.Start(t, s.Data, "--listen", kit.Free(t))) // it is started there again and again
 }
 
 // fill leaves no room in a folder's file system, and returns the file that has it.

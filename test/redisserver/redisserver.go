@@ -6,21 +6,18 @@ package redisserver
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // EnvRequire has a test fail, not be skipped, where the program is missing.
@@ -77,48 +74,12 @@ func Launch(ctx context.Context, dir string, args ...string) (*Server, error) {
 }
 
 func launchAt(ctx context.Context, host, dir string, args ...string) (*Server, error) {
-	address, err := freeAt(host)
+	address, err := kit.FreeAddress(host)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Dir: dir, Address: address, args: args}
 	return s, s.Run(ctx)
-}
-
-// Free returns an address that nobody listens on.
-func Free(t testing.TB) string {
-	t.Helper()
-	address, err := FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
-}
-
-// FreeAddress is [Free] for those who have no test.
-func FreeAddress() (string, error) { return freeAt(loopback) }
-
-// Ports are given below those that the system gives away by itself: one of these may be a client's a moment later, or
-// while the server that had it is started again. A process begins anywhere, so that others that are under way aren't met, and
-// gives none twice before it has given all.
-const firstPort, ports = 23000, 9700
-
-var given atomic.Uint64
-
-func init() { given.Store(rand.Uint64N(ports)) }
-
-func freeAt(host string) (address string, err error) {
-	for range ports {
-		port := firstPort + given.Add(1)%ports
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.FormatUint(port, 10))); err == nil {
-			return l.Addr().String(), l.Close()
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			break
-		}
-	}
-	return "", err
 }
 
 // Sentinel starts a sentinel that watches the master at an address under a name, and fails over by itself.
@@ -136,7 +97,7 @@ func Sentinel(t testing.TB, name, master string, args ...string) *Server {
 // LaunchSentinel is [Sentinel] for one of several, of which quorum must agree that the master is
 // away. dir is a folder that exists, and the caller ends the sentinel.
 func LaunchSentinel(ctx context.Context, dir, name, master string, quorum int, args ...string) (*Server, error) {
-	address, err := FreeAddress()
+	address, err := kit.FreeAddress(loopback)
 	if err != nil {
 		return nil, err
 	}
@@ -181,15 +142,21 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(ended)
 		_ = cmd.Wait()
 	}()
-	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; {
 		err := s.answers(ctx)
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(until) || ctx.Err() != nil || s.hasEnded() {
-			s.Kill()
-			return fmt.Errorf("redis-server at %s doesn't answer: %w\n%s", s.Address, err, s.log.String())
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+			if time.Now().Before(until) {
+				continue
+			}
 		}
+		s.Kill()
+		return fmt.Errorf("redis-server at %s doesn't answer: %w\n%s", s.Address, err, s.log.String())
 	}
 }
 
@@ -222,15 +189,6 @@ func (s *Server) answers(ctx context.Context) error {
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
-}
-
-func (s *Server) hasEnded() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // Client is one of the default user.
