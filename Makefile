@@ -46,7 +46,7 @@ endif
 install_openstack ?= true
 # The tests that ask for a cloud, and their packages. They run one at a time: Heat on a small
 # machine is slower for two at once than for one after the other.
-OS_FILES := $(shell grep -rlE '(testenv\.OpenStack|newCloud|onOpenStack|lab)\((t|w|tb)[,)]' --include='*_test.go' .)
+OS_FILES := $(shell grep -rlE '(osenv\.OpenStack|newCloud|onOpenStack|lab)\((t|w|tb)[,)]' --include='*_test.go' .)
 OS_PKG   ?= $(sort $(dir $(OS_FILES)))
 OS_RUN   ?= ^($(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(OS_FILES) | cut -c6- | sort -u | paste -sd'|'))$$
 # What the same files prove at a fake cloud is proven without a real one.

@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // scrape is what a server that has worked shows on /metrics, in the format that accept asks for.
@@ -78,19 +79,7 @@ func ourFamilies(text string) map[string]string {
 }
 
 func TestPromtoolFindsNothingWrongWithTheMetrics(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		install := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "need"), "promtool", "prometheus")
-		if out, err := install.CombinedOutput(); err != nil {
-			if os.Getenv("JIBE_TEST_REQUIRE") == "1" || os.Getenv("CI") == "true" {
-				t.Fatalf("promtool is needed: %v\n%s", err, out)
-			}
-			t.Skipf("promtool isn't there (Debian: apt-get install prometheus): %v", err)
-		}
-		if promtool, err = exec.LookPath("promtool"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	promtool := testenv.Program(t, "promtool", "prometheus")
 	text := scrape(t, worked(t), "text/plain")
 	cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	cmd.Stdin = strings.NewReader(text)

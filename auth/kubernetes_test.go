@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // clusterIssuer is the "iss" of the tokens that the control plane gives to service accounts.
@@ -36,8 +36,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	kubeconfig := testenv.Kubeconfig(t)
-	rest := testenv.RestConfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
+	rest := kubeenv.RestConfig(t)
 	client, err := kubernetes.NewForConfig(rest)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func newCluster(t *testing.T) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c := &cluster{T: t, client: client, namespace: testenv.Namespace(t, kubeconfig), host: at.Host, ca: ca}
+	c := &cluster{T: t, client: client, namespace: kubeenv.Namespace(t, kubeconfig), host: at.Host, ca: ca}
 	// Whoever verifies tokens has none to ask for the keys with: an operator lets everybody read
 	// them, as here.
 	public := &rbacv1.ClusterRoleBinding{

@@ -20,8 +20,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/jibe-vnfm/jibe/doctor"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // keystone is the administrator's side of a cloud.
@@ -33,7 +33,7 @@ type keystone struct {
 
 // newKeystone logs in as the entry "admin" beside the cloud's. It skips the test where there is none,
 // as at a cloud that others run.
-func newKeystone(t *testing.T, c testenv.Cloud) *keystone {
+func newKeystone(t *testing.T, c osenv.Cloud) *keystone {
 	t.Helper()
 	p, _, err := c.Connect(t.Context())
 	if err != nil {
@@ -47,7 +47,7 @@ func newKeystone(t *testing.T, c testenv.Cloud) *keystone {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, where, err := testenv.Cloud{File: c.File, Name: "admin"}.Connect(t.Context())
+	p, where, err := osenv.Cloud{File: c.File, Name: "admin"}.Connect(t.Context())
 	if err != nil {
 		t.Skipf("an administrator makes the users and regions of this test: %v", err)
 	}
@@ -125,7 +125,7 @@ func (k *keystone) region(only string) (id string) {
 type object = map[string]any
 
 func TestTheDoctorSaysWhatIsWrongWithTheCredentialsOfAnOpenStack(t *testing.T) {
-	c := testenv.OpenStack(t)
+	c := osenv.OpenStack(t)
 	k := newKeystone(t, c)
 	text, err := os.ReadFile(c.File)
 	if err != nil {

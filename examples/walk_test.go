@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // walk is one example's way through a server and a namespace of its own.
@@ -46,7 +46,7 @@ type walk struct {
 // vnf.yaml describes.
 func begin(t *testing.T, example string, packages ...string) *walk {
 	t.Helper()
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	w := newWalk(t, example)
 	w.onKubernetes(kubeconfig)
@@ -62,9 +62,9 @@ func newWalk(t *testing.T, example string) *walk {
 // onKubernetes gives the walk a namespace of its own, and the VIM kube-a.
 func (w *walk) onKubernetes(kubeconfig string) {
 	w.Helper()
-	w.namespace = testenv.Namespace(w, kubeconfig)
+	w.namespace = kubeenv.Namespace(w, kubeconfig)
 	var err error
-	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(w)); err != nil {
+	if w.api, err = kubernetes.NewForConfig(kubeenv.RestConfig(w)); err != nil {
 		w.Fatal(err)
 	}
 	w.vims["vims/kube-a.yaml"] = "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"

@@ -22,8 +22,9 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/netns"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // vmPatience is for a cloud that other tests use at the same time.
@@ -40,7 +41,7 @@ type vmWalk struct {
 // where one is given, else one inside this process. outfit may add to the machines.
 func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 	w.Helper()
-	var cloud testenv.Cloud
+	var cloud osenv.Cloud
 	v := &vmWalk{walk: w}
 	how := netns.Followed{Spec: func(_ netns.Server, spec *netns.Spec) {
 		for _, add := range outfit {
@@ -48,7 +49,7 @@ func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 		}
 	}}
 	if atRealCloud() {
-		cloud = testenv.OpenStack(w)
+		cloud = osenv.OpenStack(w)
 		v.network = netns.StartOpenStack(w, cloud, subnet, how)
 		w.patience = vmPatience
 	} else {
@@ -70,8 +71,8 @@ func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 
 // atRealCloud tells whether a cloud is given to walk at.
 func atRealCloud() bool {
-	_, err := testenv.FindCloud()
-	return err == nil || os.Getenv(testenv.EnvRequireCloud) == "1"
+	_, err := osenv.FindCloud()
+	return err == nil || os.Getenv(osenv.EnvRequireCloud) == "1"
 }
 
 // subnet is the one of a number, which no other test has. One walk may be under way at a real
@@ -88,7 +89,7 @@ func address(number, host int) string {
 }
 
 // cloudsFile writes a clouds.yaml that leads to the VIM.
-func cloudsFile(t *testing.T, vim drivers.VIM) testenv.Cloud {
+func cloudsFile(t *testing.T, vim drivers.VIM) osenv.Cloud {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	text := fmt.Sprintf("clouds: {fake: {region_name: %s, auth: {auth_url: %q, username: %s, password: %s, project_name: %s, "+
@@ -96,7 +97,7 @@ func cloudsFile(t *testing.T, vim drivers.VIM) testenv.Cloud {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return testenv.Cloud{File: file, Name: "fake"}
+	return osenv.Cloud{File: file, Name: "fake"}
 }
 
 // clear takes the stacks of a walk that failed away.
@@ -338,7 +339,7 @@ func TestATemplateWithPlainParametersIsUpgradedByARequestInTheFormOfOtherManager
 }
 
 func TestOneVNFHasPodsAndAVirtualMachine(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	w := newWalk(t, "vm-mixed")
 	w.onKubernetes(kubeconfig)

@@ -23,7 +23,7 @@ type object = map[string]any
 
 func needPython(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv(testenv.EnvRequire) == "" {
+	if _, err := exec.LookPath("python3"); err != nil && !testenv.Required() {
 		t.Skip("there is no python3")
 	}
 }

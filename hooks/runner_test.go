@@ -161,7 +161,7 @@ stat -c %a . Scripts data.txt Scripts/helper "$KUBECONFIG" >&2; exit 1`)
 }
 
 func TestPythonIsRunWithoutBeingTold(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv(testenv.EnvRequire) == "" {
+	if _, err := exec.LookPath("python3"); err != nil && !testenv.Required() {
 		t.Skip("there is no python3")
 	}
 	c := hooks.Call{Package: pack(map[string]string{"c.py": "import json, sys\nprint(json.dumps({'message': json.load(sys.stdin)['hook']}))\n"}), Path: "./c.py",

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // access is the kubeconfig that programs get, as a value and as text.
@@ -107,7 +107,7 @@ users:
 }
 
 func TestAHookReachesTheClusterWithWhatItGets(t *testing.T) {
-	testenv.RestConfig(t) // skips where there is no cluster
+	kubeenv.RestConfig(t) // skips where there is no cluster
 	kubeconfig, err := os.ReadFile(os.Getenv("JIBE_TEST_KUBECONFIG"))
 	if err != nil {
 		t.Fatal(err)

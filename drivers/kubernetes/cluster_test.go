@@ -20,13 +20,13 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 func (c *cluster) api(t *testing.T) clientset.Interface {
 	t.Helper()
-	api, err := clientset.NewForConfig(testenv.RestConfig(t))
+	api, err := clientset.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

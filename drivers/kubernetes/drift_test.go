@@ -23,7 +23,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // all is a VNF with something of everything that drifts.
@@ -119,7 +119,7 @@ const byHand = "kubectl-edit"
 
 func newPerson(t *testing.T, namespace string) person {
 	t.Helper()
-	client, err := dynamic.NewForConfig(testenv.RestConfig(t))
+	client, err := dynamic.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 func deployment(name, podSpec string) string {
@@ -256,7 +256,7 @@ func TestAVIMThatFailsIsUnavailable(t *testing.T) {
 func TestCredentialsWithoutRightsAreNoRefusalOfTheObject(t *testing.T) {
 	c := newCluster(t)
 	namespace := c.namespace(t)
-	config := testenv.RestConfig(t)
+	config := kubeenv.RestConfig(t)
 	vim := drivers.VIM{Name: "powerless", Endpoint: config.Host, CACert: config.CAData, Token: "wrong"}
 	d, err := kubernetes.New(vim, kubernetes.Options{Egress: egress.Anywhere()})
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // ears count what a driver tells of instances.
@@ -256,7 +256,7 @@ type plane struct{ script, dir string }
 
 func newPlane(t *testing.T) *plane {
 	t.Helper()
-	testenv.Kubeconfig(t) // where there is none, there are no binaries
+	kubeenv.Kubeconfig(t) // where there is none, there are no binaries
 	script, err := filepath.Abs("../../test/controlplane/controlplane")
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // former is the package of testdata/former.txtar as an instance, and what a Jibe that
@@ -93,7 +93,7 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	src, was := former(t, uuid.NewString(), namespace)
-	client, err := dynamic.NewForConfig(testenv.RestConfig(t))
+	client, err := dynamic.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // proxy stands before the API server, counts what passes and can cut the line.
@@ -32,7 +32,7 @@ type proxy struct {
 
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
-	return proxyOf(t, testenv.RestConfig(t))
+	return proxyOf(t, kubeenv.RestConfig(t))
 }
 
 // proxyOf stands before the API server that the configuration is of.

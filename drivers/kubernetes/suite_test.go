@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // cluster is the control plane under test.
@@ -28,7 +28,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	path := testenv.Kubeconfig(t)
+	path := kubeenv.Kubeconfig(t)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func newCluster(t *testing.T) *cluster {
 
 func (c *cluster) namespace(t *testing.T) string {
 	t.Helper()
-	return testenv.Namespace(t, c.path)
+	return kubeenv.Namespace(t, c.path)
 }
 
 // connect makes a driver that ends with the test.

@@ -24,7 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // dryRuns counts the dry runs that reach the proxy.
@@ -327,7 +327,7 @@ func TestRightsInOneNamespaceSayNothingOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := testenv.RestConfig(t)
+	config := kubeenv.RestConfig(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user[0].Name}
 	p := proxyOf(t, config)
 	sent := dryRuns(p)

@@ -21,7 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -29,7 +29,7 @@ import (
 // of the two VIMs the instance names; the other VDU is placed.
 func mixed(t *testing.T, main string) (*multi.Driver, drivers.Source) {
 	t.Helper()
-	path := testenv.Kubeconfig(t)
+	path := kubeenv.Kubeconfig(t)
 	kubeconfig, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func mixed(t *testing.T, main string) (*multi.Driver, drivers.Source) {
 	pkg.Tree = "9f31c2aa4b7d0e5c6f8091a2b3c4d5e6f7081920"
 	in := &desired.Instance{
 		ID: uuid.NewString(), Name: "mixed", State: desired.Instantiated, Flavour: "simple", Drift: desired.DriftCorrect,
-		Params: map[string]any{"namespace": testenv.Namespace(t, path)},
+		Params: map[string]any{"namespace": kubeenv.Namespace(t, path)},
 		ExtVirtualLinks: []desired.ExtVirtualLink{{ID: "net", ResourceID: cloud.AddNetwork("ext", "extsubnet", "10.77.0.0/16"),
 			ExtCps: []desired.ExtCp{{CpdID: "DB_CP", CpConfig: map[string]desired.ExtCpConfig{"DB_CP_1": {}}}}}},
 	}

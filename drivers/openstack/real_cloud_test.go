@@ -8,13 +8,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // lab is the real OpenStack that tests run on, as its clouds.yaml says.
 func lab(t *testing.T) drivers.VIM {
 	t.Helper()
-	cloud := testenv.OpenStack(t)
+	cloud := osenv.OpenStack(t)
 	text, err := os.ReadFile(cloud.File)
 	if err != nil {
 		t.Fatal(err)

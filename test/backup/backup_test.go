@@ -26,8 +26,8 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 
 	"time"
 )
@@ -104,8 +104,8 @@ func ended(t testing.TB, s *process.Server) []process.Operation {
 }
 
 func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
-	client, err := kubernetes.NewForConfig(testenv.RestConfig(t))
+	kubeconfig := kubeenv.Kubeconfig(t)
+	client, err := kubernetes.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t
 	const n = 6
 	var ids, namespaces, asked []string
 	for i := range n {
-		namespaces = append(namespaces, testenv.Namespace(t, kubeconfig))
+		namespaces = append(namespaces, kubeenv.Namespace(t, kubeconfig))
 		ids = append(ids, create(t, s, fmt.Sprintf("vnf-%d", i)))
 	}
 	for i := range n / 2 {

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/doctor"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // examined runs jibe doctor and returns what it found, and its exit status.
@@ -46,7 +46,7 @@ func found(t testing.TB, results []doctor.Result, name string) doctor.Result {
 }
 
 func TestTheDoctorFindsAWholeInstallationWellBesideItsServerAndWithout(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	dir := process.ShortTempDir(t)
 	data := filepath.Join(dir, "data")
 	s := process.Start(t, data, "--secret-dir", filepath.Dir(kubeconfig))

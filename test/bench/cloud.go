@@ -12,8 +12,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	ostack "github.com/gophercloud/gophercloud/v2/openstack"
-
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // fleet is the package of what runs as virtual machines: a group of servers with a port
@@ -34,11 +33,11 @@ const (
 
 // cloud is an OpenStack, seen by a bare client.
 type cloud struct {
-	testenv.Cloud
+	osenv.Cloud
 	heat *gophercloud.ServiceClient
 }
 
-func newCloud(ctx context.Context, c testenv.Cloud) (*cloud, error) {
+func newCloud(ctx context.Context, c osenv.Cloud) (*cloud, error) {
 	p, where, err := c.Connect(ctx)
 	if err != nil {
 		return nil, err

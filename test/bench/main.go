@@ -25,9 +25,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/lab"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // options are the sizes of what is measured.
@@ -157,13 +158,13 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if kubeconfig := os.Getenv(testenv.EnvKubeconfig); kubeconfig != "" {
+	if kubeconfig := os.Getenv(kubeenv.EnvKubeconfig); kubeconfig != "" {
 		if b.cluster, err = newCluster(kubeconfig); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, b.cluster.clean(context.WithoutCancel(ctx))) }()
 	}
-	if c, err := testenv.FindCloud(); err == nil {
+	if c, err := osenv.FindCloud(); err == nil {
 		if b.cloud, err = newCloud(ctx, c); err != nil {
 			return err
 		}
@@ -182,10 +183,10 @@ func run(ctx context.Context, args []string) (err error) {
 		b.part, b.profiled = p.name, nil
 		switch {
 		case p.needs == onCluster && b.cluster == nil:
-			b.note("left out: it needs a control plane, and %s is not set (make bench starts one)", testenv.EnvKubeconfig)
+			b.note("left out: it needs a control plane, and %s is not set (make bench starts one)", kubeenv.EnvKubeconfig)
 			continue
 		case p.needs == onCloud && b.cloud == nil:
-			b.note("left out: it needs an OpenStack, and %s is not set (make bench starts one)", testenv.EnvCloud)
+			b.note("left out: it needs an OpenStack, and %s is not set (make bench starts one)", osenv.EnvCloud)
 			continue
 		}
 		began := time.Now()

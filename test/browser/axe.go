@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // axe-core is what pages are held against for accessibility: a package of npm's registry, got by
@@ -24,19 +26,16 @@ const (
 	axeDigest  = "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb" // SHA-256 of axe.min.js
 )
 
-// axe returns the text of axe-core's script. Where it can't be had, the test is skipped, or fails
-// where it must not be.
+// axe returns the text of axe-core's script.
 func axe(t testing.TB) string {
 	t.Helper()
+
 	text, err := cachedAxe(t)
-	if err == nil {
-		return text
-	}
-	if required() {
+	if err != nil {
 		t.Fatalf("axe-core %s, which pages are held against for accessibility: %v", axeVersion, err)
 	}
-	t.Skipf("axe-core %s isn't to be had: %v", axeVersion, err)
-	return ""
+
+	return text
 }
 
 func cachedAxe(t testing.TB) (string, error) {
@@ -64,7 +63,7 @@ func cachedAxe(t testing.TB) (string, error) {
 	if text, err := os.ReadFile(file); err == nil && digestOf(text) == axeDigest {
 		return string(text), nil
 	}
-	need(t, func() bool { _, err := exec.LookPath("npm"); return err == nil }, "npm", "npm")
+	testenv.Program(t, "npm", "npm")
 	out, err := exec.CommandContext(t.Context(), "npm", "pack", "axe-core@"+axeVersion, "--silent", "--pack-destination", dir).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("npm pack: %w: %s", err, out)

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,26 +26,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
-
-// required says whether what is missing fails a test instead of skipping it.
-func required() bool { return os.Getenv("CI") == "true" || os.Getenv("JIBE_TEST_REQUIRE") == "1" }
-
-// need sees that a command or file is there. Where a test must not be skipped it is installed, as
-// Debian has it; else the test is skipped.
-func need(t testing.TB, there func() bool, what, debian string) {
-	t.Helper()
-	if there() {
-		return
-	}
-	if !required() {
-		t.Skipf("%s is missing: install Debian's %s, or set JIBE_TEST_REQUIRE=1 to have that done", what, debian)
-	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "need"), what, debian).CombinedOutput()
-	if !there() {
-		t.Fatalf("%s is missing: %v\n%s", what, err, out)
-	}
-}
 
 // font is what pages are drawn with in tests: another one would have other pictures.
 const font = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
@@ -58,8 +38,10 @@ type Browser struct{ ctx context.Context }
 // New starts a Chromium. The test is skipped where there is none and none is demanded.
 func New(t testing.TB) *Browser {
 	t.Helper()
-	need(t, func() bool { _, err := exec.LookPath("chromium"); return err == nil }, "chromium", "chromium")
-	need(t, func() bool { _, err := os.Stat(font); return err == nil }, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")
+	testenv.Program(t, "chromium", "chromium")
+	if _, err := os.Stat(font); err != nil {
+		testenv.Install(t, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")
+	}
 	// No folder of the test's own: some of Chromium's processes outlive it for a moment and still write there. Of the
 	// folder that the client makes, it ends them first.
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),

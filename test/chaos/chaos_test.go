@@ -51,10 +51,7 @@ const requestWait = 3 * time.Minute
 const userCount = 4
 
 func TestEverythingConvergesAfterChaos(t *testing.T) {
-	if testing.Short() {
-		t.Skip("this takes minutes")
-	}
-	testenv.Kubeconfig(t) // whether tests with a control plane are wanted at all
+	testenv.Real(t, "a control plane, and minutes")
 	duration := time.Minute
 	if text := os.Getenv("JIBE_CHAOS_DURATION"); text != "" {
 		var err error

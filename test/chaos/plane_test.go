@@ -30,14 +30,11 @@ type plane struct {
 	script, dir string
 }
 
-// startPlane starts a control plane in a folder, and skips the test where that would mean
-// to build one. It is gone when the test has ended, however it did, and so is the last Jibe.
+// startPlane starts a control plane in a folder. It is gone when the test has ended, however it did, and
+// so is the last Jibe.
 func startPlane(t *testing.T, dir string) *plane {
 	t.Helper()
 	p := &plane{script: filepath.Join(process.Root(), "test", "controlplane", "controlplane"), dir: dir}
-	if _, err := p.run(t.Context(), "cached"); err != nil {
-		t.Skipf("the binaries of a control plane of its own are not built yet: run %s build (%v)", p.script, err)
-	}
 	// Cleanups don't run in a test that is killed or runs out of time. This process sees
 	// its standard input end whatever happens; it ends Jibe and the control plane then.
 	warden := exec.Command("bash", "-c", `cat >/dev/null

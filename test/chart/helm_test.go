@@ -19,27 +19,23 @@ import (
 // chartDir is the chart.
 func chartDir() string { return filepath.Join(process.Root(), "charts", "jibe") }
 
-// helm is the program, as this project builds it. Where it isn't built yet, the test is skipped,
-// or builds it if [testenv.EnvRequire] is "1".
+// helm returns the path of the program, as this project builds it. It skips the test as [testenv.Real]
+// does.
 func helm(t testing.TB) string {
 	t.Helper()
+	testenv.Real(t, "helm, which is built from source")
+
 	script := filepath.Join(process.Root(), "test", "chart", "helm")
-	args := []string{"cached"}
-	if os.Getenv(testenv.EnvRequire) == "1" || os.Getenv("CI") == "true" {
-		args = nil
-	}
-	cmd := exec.CommandContext(t.Context(), script, args...)
+	cmd := exec.CommandContext(t.Context(), script)
 	var said bytes.Buffer
 	cmd.Stderr = &said
+
 	out, err := cmd.Output()
-	switch {
-	case err == nil:
-		return strings.TrimSpace(string(out))
-	case args != nil:
-		t.Skip("helm isn't built yet: run test/chart/helm")
+	if err != nil {
+		t.Fatalf("%s: %v: %s", script, err, &said)
 	}
-	t.Fatalf("%s: %v: %s", script, err, &said)
-	return ""
+
+	return strings.TrimSpace(string(out))
 }
 
 // environment keeps helm's own files out of the home directory.

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,9 +19,6 @@ import (
 // One node for all that is asserted: to start it takes most of the time. Each part goes on from
 // where the one before it has left the release.
 func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(t *testing.T) {
-	if os.Getenv("CI") == "true" {
-		t.Setenv("JIBE_TEST_REQUIRE", "1")
-	}
 	s := &site{T: t, release: release, namespace: namespace, vnfs: vnfs, helm: helm(t), env: environment(t), binary: process.Binary(t), dir: t.TempDir()}
 	s.Cluster = nodes.Start(t, "10.207.4.0/24", nodes.Options{Images: []string{"local/web:1.0", "local/web:2.0"}})
 	s.env = append(s.env, "KUBECONFIG="+s.Kubeconfig)

@@ -26,8 +26,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // account is the service account of a release whose rights alone were installed, with its token.
@@ -41,15 +41,15 @@ type account struct {
 // installRights installs what the chart renders of rights for the values, in which NAMES stand for the namespaces.
 func installRights(t *testing.T, values string) account {
 	t.Helper()
-	kubeconfig := testenv.Kubeconfig(t)
-	config := testenv.RestConfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
+	config := kubeenv.RestConfig(t)
 	admin, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := account{T: t, admin: admin}
 	for _, ns := range []*string{&a.system, &a.vnfs, &a.other, &a.tenants} {
-		*ns = testenv.Namespace(t, kubeconfig)
+		*ns = kubeenv.Namespace(t, kubeconfig)
 	}
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(strings.NewReplacer("VNFS", a.vnfs, "TENANTS", a.tenants).Replace(values)), 0o644); err != nil {

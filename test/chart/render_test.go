@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 func TestHelmLintFindsNothing(t *testing.T) {
@@ -320,8 +320,8 @@ func TestEachDashboardIsAConfigMapAndEachRuleIsInTheRules(t *testing.T) {
 var foreign = []string{"Certificate", "HTTPRoute", "PrometheusRule", "ServiceMonitor"}
 
 func TestAnAPIServerTakesWhatIsRendered(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
-	namespace := testenv.Namespace(t, kubeconfig)
+	kubeconfig := kubeenv.Kubeconfig(t)
+	namespace := kubeenv.Namespace(t, kubeconfig)
 	dynamicClient := clientOf(t, kubeconfig)
 	for _, values := range valueFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(values), ".yaml"), func(t *testing.T) {

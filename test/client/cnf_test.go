@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The example packages of the guide's CNF, in two versions.
@@ -36,18 +36,18 @@ func subscriber(t *testing.T) string {
 }
 
 func TestTheLifeOfACNFIsAsTheGuideShowsIt(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	s := process.Start(t, filepath.Join(process.ShortTempDir(t), "data"))
 	s.PushFiles(t, map[string]string{"vims/kube-a.yaml": s.Keep(t, "type: kubernetes\ndefault: true\nkubeconfig: file:"+kubeconfig+"\n")})
 	// The pods of the third wait for a node that there isn't.
 	third := process.NextVersion(t, example("rolling-1.0"), "waits", rolling1, waiting, "    spec:\n      containers:", "    spec:\n      nodeSelector: {nowhere: to-be-found}\n      containers:")
 	s.PushPackages(t, []string{rolling1, rolling2, waiting}, example("rolling-1.0"), example("rolling-1.1"), third)
-	api, err := kubernetes.NewForConfig(testenv.RestConfig(t))
+	api, err := kubernetes.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace, full := testenv.Namespace(t, kubeconfig), testenv.Namespace(t, kubeconfig)
+	namespace, full := kubeenv.Namespace(t, kubeconfig), kubeenv.Namespace(t, kubeconfig)
 	quota := func(pods string) {
 		t.Helper()
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}}}

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 func TestTheLifeOfAVNFOfVirtualMachinesIsSoAtARealOpenStackToo(t *testing.T) {
-	at := testenv.OpenStack(t)
+	at := osenv.OpenStack(t)
 	provider, _, err := at.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -19,7 +18,7 @@ func TestTheLifeOfAVNFOfVirtualMachinesIsSoAtARealOpenStackToo(t *testing.T) {
 	names := map[string]string{"http://127.0.0.1:9890": s.URL}
 	as := func(cloud string) *reader {
 		r := newReader(t, names)
-		r.env = []string{testenv.EnvCloudFile + "=" + at.File, "OS_CLOUD=" + cloud}
+		r.env = []string{osenv.EnvCloudFile + "=" + at.File, "OS_CLOUD=" + cloud}
 		return r
 	}
 	as("admin").follow("Enter Jibe in the catalogue")

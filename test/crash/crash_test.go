@@ -18,10 +18,10 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // settleWait bounds how long everything that was asked for may take after the last kill.
@@ -32,8 +32,8 @@ const settleWait = 8 * time.Minute
 const startTimeout = 5 * time.Minute
 
 func TestNothingIsLostOrDoubledByKills(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
-	client, err := kubernetes.NewForConfig(testenv.RestConfig(t))
+	kubeconfig := kubeenv.Kubeconfig(t)
+	client, err := kubernetes.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

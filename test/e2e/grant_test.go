@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The pods of the package wait for the test to give them a node, so that the zone that was
 // granted needs no node in it.
 func TestPodsAreMadeForTheZoneAndOfTheImageThatTheNFVOGrants(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	n := nfvo.New(t)
 	s := serve(t, filepath.Join(t.TempDir(), "data"))
 	if err := s.equip(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	b := benchAt(t, s, testenv.RestConfig(t), kubeconfig)
+	b := benchAt(t, s, kubeenv.RestConfig(t), kubeconfig)
 	d := b.clone(t, "desired.git")
 	d.Write("peers.yaml", "- {name: nfvo-a, type: nfvo, endpoint: '"+n.URL+"'}\n")
 	d.Write("granting.yaml", "nfvo: {name: nfvo-a}\n")

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor uses a forge that
@@ -24,7 +24,7 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	gate := t.TempDir()
 	data := filepath.Join(t.TempDir(), "data")
-	vim, err := process.Keep(data, "type: kubernetes\ndefault: true\nkubeconfig: file:"+testenv.Kubeconfig(t)+"\n")
+	vim, err := process.Keep(data, "type: kubernetes\ndefault: true\nkubeconfig: file:"+kubeenv.Kubeconfig(t)+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 var built struct {
@@ -114,7 +114,7 @@ func (h *sharedServer) close() error {
 }
 
 // equip pushes the packages and the VIM, as a person does once.
-func (s *server) equip(work string) error { return s.equipFor(work, os.Getenv(testenv.EnvKubeconfig)) }
+func (s *server) equip(work string) error { return s.equipFor(work, os.Getenv(kubeenv.EnvKubeconfig)) }
 
 // equipFor is equip for the cluster of the kubeconfig; "" is none.
 func (s *server) equipFor(work, kubeconfig string) error {
@@ -187,9 +187,9 @@ type bench struct {
 
 func newBench(t *testing.T, h *sharedServer) *bench {
 	t.Helper()
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
-	return benchAt(t, h.open(t), testenv.RestConfig(t), kubeconfig)
+	return benchAt(t, h.open(t), kubeenv.RestConfig(t), kubeconfig)
 }
 
 // benchAt is a bench with a namespace of its own at the cluster.
@@ -200,7 +200,7 @@ func benchAt(t *testing.T, s *server, config *rest.Config, kubeconfig string) *b
 	if b.api, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	b.namespace = testenv.Namespace(t, kubeconfig)
+	b.namespace = kubeenv.Namespace(t, kubeconfig)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("of the server's log:\n%s", linesWith(b.process.Log(), b.namespace))

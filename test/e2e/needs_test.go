@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // awaits waits until the instance's last operation is in STARTING and waits for this.
@@ -48,7 +48,7 @@ func TestInstancesThatNeedEachOtherBeginAndEndInTurnAlsoWhenJibeIsKilled(t *test
 	if err := b.equip(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	core := benchAt(t, b.server, b.config, testenv.Kubeconfig(t))
+	core := benchAt(t, b.server, b.config, kubeenv.Kubeconfig(t))
 	file := func(b *bench, vnfd, more string) string {
 		return fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/all.yaml]}\n%[3]s", b.namespace, vnfd, more)
 	}

@@ -3,17 +3,16 @@ package e2e
 import (
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	c := newCloud(t, mixed1)
-	c.namespace = testenv.Namespace(t, kubeconfig)
+	c.namespace = kubeenv.Namespace(t, kubeconfig)
 	var err error
-	c.config = testenv.RestConfig(t)
+	c.config = kubeenv.RestConfig(t)
 	if c.api, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
 	}

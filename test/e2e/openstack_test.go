@@ -17,8 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The sample packages of virtual machines, in two versions each. In grouped both VDUs are
@@ -40,7 +40,7 @@ var samples = map[string]string{
 // the bench it has no Kubernetes.
 type cloud struct {
 	*bench
-	at testenv.Cloud
+	at osenv.Cloud
 	// provider and where are of a bare client.
 	provider *gophercloud.ProviderClient
 	where    gophercloud.EndpointOpts
@@ -52,7 +52,7 @@ type cloud struct {
 // newCloud starts a server with the VIM openstack-a and packages whose hooks it runs.
 func newCloud(t *testing.T, packages ...string) *cloud {
 	t.Helper()
-	at := testenv.OpenStack(t)
+	at := osenv.OpenStack(t)
 	t.Parallel()
 	provider, where, err := at.Connect(t.Context())
 	if err != nil {

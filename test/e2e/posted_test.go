@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // reviews is a way to the cluster on which the access reviews about others than Jibe itself
@@ -34,7 +34,7 @@ type reviews struct {
 
 func newReviews(t *testing.T) *reviews {
 	t.Helper()
-	config := testenv.RestConfig(t)
+	config := kubeenv.RestConfig(t)
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func (r *reviews) kubeconfig(t *testing.T) string {
 // A process that is killed while it posts posts again, as nobody knows what became of it. One
 // that is killed afterwards doesn't, and nothing of the instance's later life does.
 func TestAReviewInAPackageIsPostedByItsInstantiationAlone(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	way := newReviews(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -105,7 +105,7 @@ func TestAReviewInAPackageIsPostedByItsInstantiationAlone(t *testing.T) {
 	if err := first.equipFor(t.TempDir(), way.kubeconfig(t)); err != nil {
 		t.Fatal(err)
 	}
-	b := benchAt(t, first, testenv.RestConfig(t), kubeconfig)
+	b := benchAt(t, first, kubeenv.RestConfig(t), kubeconfig)
 	posted := func(n int) {
 		t.Helper()
 		way.mu.Lock()

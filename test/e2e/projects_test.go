@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // hostile are packages that bring what a project doesn't allow unless it says so, by what they
@@ -55,10 +55,10 @@ func (b projectBench) mine(more string) map[string]string {
 
 func newProjectBench(t *testing.T, args ...string) projectBench {
 	t.Helper()
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	s := serve(t, filepath.Join(t.TempDir(), "data"), args...)
-	return projectBench{benchAt(t, s, testenv.RestConfig(t), kubeconfig)}
+	return projectBench{benchAt(t, s, kubeenv.RestConfig(t), kubeconfig)}
 }
 
 // files are those of the desired repository but for instances.
@@ -177,7 +177,7 @@ func (b projectBench) untouched() {
 func TestWhatAProjectDoesNotAllowIsRefusedByPushAndByRequestWithFileObjectRuleAndProject(t *testing.T) {
 	b := newProjectBench(t)
 	b.publishHostile()
-	b.clone(b.T, "desired.git").PushFiles(b.files(testenv.Kubeconfig(t)))
+	b.clone(b.T, "desired.git").PushFiles(b.files(kubeenv.Kubeconfig(t)))
 	b.known()
 	for name, x := range b.attempts("instantiated") {
 		d := b.clone(b.T, "desired.git")
@@ -234,7 +234,7 @@ func TestWhatAProjectDoesNotAllowIsRefusedByPushAndByRequestWithFileObjectRuleAn
 }
 
 func TestWhatAProjectDoesNotAllowIsNotObeyedWhereAForgeHasMergedIt(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	forge := process.NewForge(t, map[string]string{"repositories.yaml": "[]\n", "vims/local.yaml": "type: sim\n"})
 	b := newProjectBench(t, "--remote", "file://"+forge, "--poll", "200ms")
 	b.publishHostile()
@@ -297,7 +297,7 @@ func TestWhatAProjectDoesNotAllowIsNotObeyedWhereAForgeHasMergedIt(t *testing.T)
 func TestWhatRunsIsLookedAfterWhenItsProjectNoLongerAllowsItAndNothingElseIsMadeOfIt(t *testing.T) {
 	b := newProjectBench(t)
 	b.publishHostile()
-	files := b.files(testenv.Kubeconfig(t))
+	files := b.files(kubeenv.Kubeconfig(t))
 	maps.Copy(files, b.mine("podSecurity: privileged\n"))
 	b.clone(b.T, "desired.git").PushFiles(files)
 	b.known()

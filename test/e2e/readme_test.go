@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // wrapped is the jibe that the steps find in bin/: the server listens where nobody else does, and what would
@@ -85,8 +85,8 @@ func (s *steps) step(line string) {
 // The steps are typed as they stand in the README, in a shell of their own. What the comments say comes of
 // them is looked at in the cluster.
 func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
-	client, err := kubernetes.NewForConfig(testenv.RestConfig(t))
+	kubeconfig := kubeenv.Kubeconfig(t)
+	client, err := kubernetes.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // account makes a service account and returns its token. role is a cluster role that
@@ -78,7 +78,7 @@ func (b *bench) grant(account, role string) {
 // connection is an inline VimConnectionInfo for the cluster.
 func (b *bench) connection(token string) object {
 	b.Helper()
-	config := testenv.RestConfig(b.T)
+	config := kubeenv.RestConfig(b.T)
 	ca := config.CAData
 	if len(ca) == 0 {
 		var err error

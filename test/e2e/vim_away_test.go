@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // wire is a way to the cluster that can be cut.
@@ -24,7 +24,7 @@ type wire struct {
 
 func newWire(t *testing.T) *wire {
 	t.Helper()
-	api, err := url.Parse(testenv.RestConfig(t).Host)
+	api, err := url.Parse(kubeenv.RestConfig(t).Host)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 )
 
 // gate is an address of the cluster's API server that counts what comes through.
@@ -25,7 +25,7 @@ type gate struct {
 
 func newGate(t *testing.T) *gate {
 	t.Helper()
-	config := testenv.RestConfig(t)
+	config := kubeenv.RestConfig(t)
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)

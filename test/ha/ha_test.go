@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/ha"
 	"github.com/jibe-vnfm/jibe/test/ha/clock"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
@@ -36,12 +37,10 @@ const fsckWait = 30 * time.Second
 const settleWait = 6 * time.Minute
 
 func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	testenv.Real(t, "redis-server, haproxy and a control plane")
+	kubeconfig := kubeenv.Kubeconfig(t)
 	if err := ha.Missing(); err != nil {
-		if os.Getenv(testenv.EnvRequire) == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	duration := 20 * time.Second
 	if text := os.Getenv("JIBE_HA_DURATION"); text != "" {

@@ -27,11 +27,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// EnvRequire names the environment variable that, when "1", makes [Start] fail a test
-// where it can't make hosts, instead of skipping it.
-const EnvRequire = "JIBE_TEST_REQUIRE"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
 
 // startWait bounds how long a lab waits for another one on its subnet to end, and a host
 // for its services.
@@ -57,15 +55,12 @@ type Lab struct {
 	number int
 }
 
-// Start opens a lab for the time of a test. Where this machine can't have one, the test is
-// skipped, or fails if [EnvRequire] is "1".
+// Start opens a lab for the time of a test. It skips the test as [testenv.Real] does.
 func Start(t testing.TB, subnet string) *Lab {
 	t.Helper()
+	testenv.Real(t, "hosts in network namespaces, which take root")
 	if err := able(); err != nil {
-		if os.Getenv(EnvRequire) == "1" {
-			t.Fatalf("no hosts to test with: %s=1, but %v", EnvRequire, err)
-		}
-		t.Skipf("no hosts to test with: %v", err)
+		t.Fatalf("no hosts to test with: %v", err)
 	}
 	l, err := Open(t.Context(), netip.MustParsePrefix(subnet))
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
-
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // OpenStack is the cloud of a project, for a lab to follow.
@@ -113,7 +112,7 @@ type Network struct {
 // servers on it, for the time of a test. The cloud gives away addresses in the upper half
 // of the subnet alone, so that the lower half is there for hosts that no server stands
 // for. Where this machine can't have hosts, the test is skipped as [Start] says.
-func StartOpenStack(t testing.TB, cloud testenv.Cloud, subnet string, how Followed) *Network {
+func StartOpenStack(t testing.TB, cloud osenv.Cloud, subnet string, how Followed) *Network {
 	t.Helper()
 	lab := Start(t, subnet)
 	provider, where, err := cloud.Connect(t.Context())
@@ -151,7 +150,7 @@ func StartOpenStack(t testing.TB, cloud testenv.Cloud, subnet string, how Follow
 
 // FollowOpenStack is [StartOpenStack] for a network that the cloud has already, with the
 // subnet.
-func FollowOpenStack(t testing.TB, cloud testenv.Cloud, subnet, network string, how Followed) *Network {
+func FollowOpenStack(t testing.TB, cloud osenv.Cloud, subnet, network string, how Followed) *Network {
 	t.Helper()
 	lab := Start(t, subnet)
 	provider, where, err := cloud.Connect(t.Context())

@@ -14,11 +14,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 func TestOneLogsInAtTheAddressThatOpenStackReports(t *testing.T) {
-	cloud := testenv.OpenStack(t)
+	cloud := osenv.OpenStack(t)
 	n := StartOpenStack(t, cloud, "10.201.8.0/24", Followed{})
 	NeedParamiko(t)
 	nova, err := openstack.NewComputeV2(n.Provider, n.Where)

@@ -48,6 +48,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 //go:embed files
@@ -78,27 +79,20 @@ const webImages = "/opt/jibe-test/images.tar"
 
 // Need prepares machines for the time of a test. They have images of the given names beside
 // kubeadm's, which all run the test program of this package, and tell their names. Where it would take
-// minutes to build the programs of Kubernetes, or can't be done, the test is skipped, or
-// built for and failed if [netns.EnvRequire] is "1".
+// minutes to build the programs of Kubernetes they are built. It skips the test as [testenv.Real] does.
 func Need(t testing.TB, images ...string) *Machines {
 	t.Helper()
-	require := os.Getenv(netns.EnvRequire) == "1"
+	testenv.Real(t, "machines that run containers, which takes root")
 	if err := netns.ContainersAble(); err != nil {
-		if require {
-			t.Fatalf("no machines to run nodes on: %s=1, but %v", netns.EnvRequire, err)
-		}
-		t.Skipf("no machines to run nodes on: %v", err)
+		t.Fatalf("no machines to run nodes on: %v", err)
 	}
 	m, err := Prepare(t.Context(), t.TempDir(), images...)
-	if errors.Is(err, ErrNotBuilt) && require {
+	if errors.Is(err, ErrNotBuilt) {
 		script := filepath.Join(here(), "..", "controlplane", "controlplane")
 		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
 			t.Fatalf("%s build: %v: %s", script, err, out)
 		}
 		m, err = Prepare(t.Context(), t.TempDir(), images...)
-	}
-	if errors.Is(err, ErrNotBuilt) && !require {
-		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // startWait bounds one start: machines that run tests are busy.
@@ -82,7 +82,7 @@ func processes(t *testing.T, dir string) (all []int) {
 // machine installs packages.
 func prepared(t *testing.T) {
 	t.Helper()
-	testenv.OpenStack(t)
+	osenv.OpenStack(t)
 	if _, err := script(t, "cached"); err != nil {
 		t.Skip("another cloud is tested with, and nothing is prepared here to start one's own")
 	}
@@ -98,7 +98,7 @@ func TestStartStopAndWipeLeaveNothingBehind(t *testing.T) {
 		t.Errorf("start prints %q, want %q", clouds, want)
 	}
 	for _, name := range []string{"jibe", "jibe-application", "admin"} {
-		if _, _, err := (testenv.Cloud{File: clouds, Name: name}).Connect(t.Context()); err != nil {
+		if _, _, err := (osenv.Cloud{File: clouds, Name: name}).Connect(t.Context()); err != nil {
 			t.Errorf("after start: %v", err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestStartRepairsWhatDiedAndStandsBesideAnother(t *testing.T) {
 	})
 	must(t, "start", "--dir", dir, "--only", "keystone")
 	for _, file := range []string{first, second} {
-		if _, _, err := (testenv.Cloud{File: file, Name: "jibe"}).Connect(t.Context()); err != nil {
+		if _, _, err := (osenv.Cloud{File: file, Name: "jibe"}).Connect(t.Context()); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestAFolderOfSomethingElseIsLeftAlone(t *testing.T) {
 }
 
 func TestTheCloudHasWhatTestsUse(t *testing.T) {
-	c := testenv.OpenStack(t)
+	c := osenv.OpenStack(t)
 	p, where, err := c.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

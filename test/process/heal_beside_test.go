@@ -10,13 +10,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAPodIsHealedOnARealClusterWhileAnUpgradeWaitsAndAKillLosesNeither(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
-	namespace := testenv.Namespace(t, kubeconfig)
+	kubeconfig := kubeenv.Kubeconfig(t)
+	namespace := kubeenv.Namespace(t, kubeconfig)
 	s := process.Start(t, filepath.Join(process.ShortTempDir(t), "data"))
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	const dir = "instances/site/amf"

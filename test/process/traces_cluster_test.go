@@ -17,8 +17,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // broken says whether a span is marked as failed.
@@ -73,7 +73,7 @@ func credentials(t *testing.T, kubeconfig string) (list []string) {
 var exemplar = regexp.MustCompile(`(?m)^jibe_lcm_operation_duration_seconds_bucket\{.* # \{.*trace_id="([0-9a-f]{32})"`)
 
 func TestTheTraceOfAnOperationHasItsRequestsToTheClusterAndMarksThoseThatFailed(t *testing.T) {
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	c := newCollector(t)
 	headers := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(headers, []byte("Authorization: "+collectorToken+"\n"), 0o600); err != nil {
@@ -112,7 +112,7 @@ func TestTheTraceOfAnOperationHasItsRequestsToTheClusterAndMarksThoseThatFailed(
 
 	id := s.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "vnfInstanceName": "asked"}, nil).ID()
 	asked := s.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/instantiate", map[string]any{"flavourId": "simple",
-		"additionalParams": map[string]any{"lcm-kubernetes-def-files": process.SmallManifests(), "namespace": testenv.Namespace(t, kubeconfig)}}, nil).ID()
+		"additionalParams": map[string]any{"lcm-kubernetes-def-files": process.SmallManifests(), "namespace": kubeenv.Namespace(t, kubeconfig)}}, nil).ID()
 	ended(asked, "request")
 	below(t, c.whole(t, traceOf(asked), "commit"), "request", "commit")
 
@@ -120,7 +120,7 @@ func TestTheTraceOfAnOperationHasItsRequestsToTheClusterAndMarksThoseThatFailed(
 		return map[string]string{dir + "/vnf.yaml": fmt.Sprintf("id: %s\nname: pushed\nvnfdId: %s\nstate: instantiated\nflavour: simple\nparams: {lcm-kubernetes-def-files: [%s], namespace: %s}\n",
 			desired.DeriveID(dir), process.SmallVnfd, strings.Join(process.SmallManifests(), ", "), namespace)}
 	}
-	s.PushFiles(t, file("instances/pushed", testenv.Namespace(t, kubeconfig)))
+	s.PushFiles(t, file("instances/pushed", kubeenv.Namespace(t, kubeconfig)))
 	pushed := begunFor(t, s, "instances/pushed")
 	ended(pushed, "push")
 

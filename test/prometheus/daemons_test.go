@@ -25,26 +25,6 @@ import (
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
-// need is the path of a program of Debian's package. Where it is missing the test is
-// skipped; where tests must not be left out the package is installed, or the test fails.
-func need(t testing.TB, program, pkg string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err == nil {
-		return path
-	}
-	if os.Getenv(testenv.EnvRequire) != "1" && os.Getenv("CI") != "true" {
-		t.Skipf("%s is missing: install it (Debian: apt-get install %s), or set %s=1 as root", program, pkg, testenv.EnvRequire)
-	}
-	if out, err := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "need"), program, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if path, err = exec.LookPath(program); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // daemon runs a program until the test ends, and shows the end of its log if it failed.
 func daemon(t *testing.T, program string, args ...string) {
 	t.Helper()
@@ -103,7 +83,7 @@ func generated(t *testing.T, divided int) string {
 // startPrometheus scrapes the targets, and evaluates the rules in a folder.
 func startPrometheus(t *testing.T, rules string, targets ...target) *prometheus {
 	t.Helper()
-	server, manager := need(t, "prometheus", "prometheus"), need(t, "prometheus-alertmanager", "prometheus-alertmanager")
+	server, manager := testenv.Program(t, "prometheus", "prometheus"), testenv.Program(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
 	p := &prometheus{url: "http://" + kit.Free(t), started: time.Now(), alerts: newReceiver(t)}
 	alertmanager := kit.Free(t)

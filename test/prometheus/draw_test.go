@@ -26,6 +26,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // renderer is the page that draws a dashboard from its JSON and Prometheus' answers.
@@ -47,7 +48,7 @@ const (
 // them. A panel that can't be drawn, or that shows nothing, fails the test.
 func drawAll(t *testing.T, p *prometheus, instance string) {
 	t.Helper()
-	chromium := need(t, "chromium", "chromium")
+	chromium := testenv.Program(t, "chromium", "chromium")
 	dir := cmp.Or(os.Getenv(envPictures), t.TempDir())
 	page := httptest.NewServer(pages(t, p))
 	t.Cleanup(page.Close)

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // replicasJob is the job under which replicas are scraped. They have no label that tells their series of a
@@ -36,7 +37,7 @@ type replicas struct {
 
 func startReplicas(t *testing.T) *replicas {
 	t.Helper()
-	need(t, "redis-server", "redis-server")
+	testenv.Program(t, "redis-server", "redis-server")
 	packages := filepath.Join(t.TempDir(), "packages.git")
 	process.InitBare(t, packages)
 	p := process.NewWorkTree(t, packages)

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // shipped is a rule of the chart's files.
@@ -74,7 +75,7 @@ func (p *prometheus) rules(t *testing.T) (list []rule, err error) {
 // promtool runs Prometheus' own tool; input is a file for its standard input, "" is none.
 func promtool(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), need(t, "promtool", "prometheus"), args...)
+	cmd := exec.CommandContext(t.Context(), testenv.Program(t, "promtool", "prometheus"), args...)
 	if input != "" {
 		file, err := os.Open(input)
 		if err != nil {

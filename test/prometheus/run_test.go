@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // fireAndResolve are the alerts that the run makes fire, and resolve.
@@ -24,7 +25,7 @@ var fireAndResolve = []string{
 }
 
 func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *testing.T) {
-	need(t, "prometheus", "prometheus") // before minutes are spent on the world
+	testenv.Program(t, "prometheus", "prometheus") // before minutes are spent on the world
 	w := newWorld(t)
 	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), at("jibe", w.main.URL), at("jibe-forge", w.forge.URL), at("jibe-third", w.third.URL),
 		at(replicasJob, w.replicas.first.URL, w.replicas.second.URL))

@@ -29,9 +29,9 @@ import (
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // world is three Jibes and two replicas of a fourth, to which all happens that dashboards and alerts are made for.
@@ -94,15 +94,15 @@ const (
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, at: map[string]string{}, failing: map[string]string{}}
-	kubeconfig := testenv.Kubeconfig(t)
+	kubeconfig := kubeenv.Kubeconfig(t)
 	var err error
-	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
+	if w.api, err = kubernetes.NewForConfig(kubeenv.RestConfig(t)); err != nil {
 		t.Fatal(err)
 	}
 	w.wire = newWire(t)
 	w.wire.restore()
 	for _, dir := range []string{patched, fought, crowded, held, slow, far} {
-		w.at[dir] = testenv.Namespace(t, kubeconfig)
+		w.at[dir] = kubeenv.Namespace(t, kubeconfig)
 	}
 	w.startMain(kubeconfig)
 	w.startForge()

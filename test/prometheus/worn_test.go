@@ -27,6 +27,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -71,8 +72,8 @@ type worn struct {
 const untilResolved = "JIBE_ALERTS_UNTIL_RESOLVED"
 
 func TestAlertsOfAMachineThatWearsOutFireAndResolve(t *testing.T) {
-	need(t, "prometheus", "prometheus")
-	tracer := need(t, "strace", "strace")
+	testenv.Program(t, "prometheus", "prometheus")
+	tracer := testenv.Program(t, "strace", "strace")
 	if os.Getuid() != 0 {
 		t.Skip("a small file system can only be mounted by root")
 	}
@@ -169,14 +170,14 @@ func params(namespace string) string {
 }
 
 func (w *worn) startFar() {
-	t, kubeconfig := w.t, testenv.Kubeconfig(w.t)
+	t, kubeconfig := w.t, kubeenv.Kubeconfig(w.t)
 	w.far = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--workers", "2")
 	w.far.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	files := map[string]string{"vims/far.yaml": w.far.Keep(t, "type: kubernetes\ndefault: true\nkubeconfig: file:"+kubeconfig+"\n")}
 	var namespaces []string
 	for i := range 8 {
 		dir := fmt.Sprintf("instances/far/vnf-%d", i)
-		namespaces = append(namespaces, testenv.Namespace(t, kubeconfig))
+		namespaces = append(namespaces, kubeenv.Namespace(t, kubeconfig))
 		files[dir+"/vnf.yaml"] = small(dir, process.SmallVnfd, params(namespaces[i]))
 		w.scaled = append(w.scaled, desired.DeriveID(dir))
 	}
@@ -205,7 +206,7 @@ func (w *worn) webhook(namespaces []string) {
 		_ = json.NewEncoder(rw).Encode(review) // a cluster that doesn't wait any more is no concern of the test
 	}))
 	t.Cleanup(hook.Close)
-	api, err := kubernetes.NewForConfig(testenv.RestConfig(t))
+	api, err := kubernetes.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func (w *worn) unread() {
 }
 
 func (w *worn) startStore() {
-	t, kubeconfig := w.t, testenv.Kubeconfig(w.t)
+	t, kubeconfig := w.t, kubeenv.Kubeconfig(w.t)
 	w.ending = newWire(t)
 	w.ending.restore()
 	hooked := process.NextVersion(t, process.SmallPackage(), "hooked", process.SmallVnfd, hookedVnfd, "        flavour_description: A front end (VDU1)\n",
@@ -294,7 +295,7 @@ func (w *worn) startStore() {
 		"repositories.yaml":   "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n",
 		"vims/near.yaml":      w.store.Keep(t, "type: kubernetes\nkubeconfig: file:"+w.ending.kubeconfig(t, kubeconfig)+"\n"),
 		"vims/sim.yaml":       "type: sim\ndefault: true\n",
-		watched + "/vnf.yaml": small(watched, process.SmallVnfd, "vim: near\n"+params(testenv.Namespace(t, kubeconfig))),
+		watched + "/vnf.yaml": small(watched, process.SmallVnfd, "vim: near\n"+params(kubeenv.Namespace(t, kubeconfig))),
 	})
 	completed(t, w.store, desired.DeriveID(watched))
 	for i := range 8 {

@@ -18,10 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
-
-// EnvRequire has a test fail, not be skipped, where the program is missing.
-const EnvRequire = "JIBE_TEST_REQUIRE"
 
 const (
 	program  = "redis-server"
@@ -53,12 +51,7 @@ func Start(t testing.TB, args ...string) *Server {
 // StartAt is [Start] for a server that others reach at an address of this machine.
 func StartAt(t testing.TB, host string, args ...string) *Server {
 	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		if os.Getenv(EnvRequire) == "1" {
-			t.Fatal("redis-server is missing: install Debian's redis-server")
-		}
-		t.Skip("redis-server is missing: install Debian's redis-server, or set " + EnvRequire + "=1 to have this fail")
-	}
+	testenv.Program(t, program, program)
 	s, err := launchAt(t.Context(), host, t.TempDir(), args...)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // version is what the release is called here. It is said to be of a commit that is nowhere.
@@ -44,17 +45,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// need says whether tests of this package are asked for, which compile Jibe twice, and sees that
-// the programs are there that they use.
+// need skips the test unless tests of real parts run, as those of this package compile Jibe twice, and
+// installs the programs that they use.
 func need(t *testing.T) {
 	t.Helper()
-	if os.Getenv("JIBE_TEST_REQUIRE") != "1" && os.Getenv("CI") != "true" {
-		t.Skip("making a release takes a minute or two: set JIBE_TEST_REQUIRE=1, as make test does")
-	}
+	testenv.Real(t, "minutes to make a release")
+
 	for _, n := range [][2]string{{"apt-get", "apt"}, {"dpkg-deb", "dpkg"}, {"ssh-keygen", "openssh-client"}, {"unshare", "util-linux"}} {
-		if out, err := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "need"), n[0], n[1]).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		testenv.Program(t, n[0], n[1])
 	}
 }
 
@@ -211,10 +209,7 @@ func TestThePackageOfDebianInstallsAServiceThatKeepsHooksConfined(t *testing.T) 
 	console, err := exec.CommandContext(t.Context(), "./boot.sh", out, "install.sh").CombinedOutput() // which ends by itself
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 77 {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("no systemd can be booted here: %s", console)
-		}
-		t.Skipf("no systemd can be booted here: %s", console)
+		t.Fatalf("no systemd can be booted here: %s", console)
 	}
 	log, err := os.ReadFile(filepath.Join(out, "log"))
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -24,19 +23,15 @@ type Forge struct {
 	URL, Token string
 }
 
-// Gitea returns the forge that the environment names, or one that ends with the test. Where there
-// is none, and its server isn't built yet, the test is skipped, or builds it if [EnvRequire] is "1".
+// Gitea returns the forge that the environment names, or one that ends with the test. It skips the test
+// as [Real] does.
 func Gitea(t testing.TB) Forge {
 	t.Helper()
+	Real(t, "a real Gitea")
 	if f := (Forge{os.Getenv(EnvForgeURL), os.Getenv(EnvForgeToken)}); f.URL != "" {
 		return f
 	}
-	_, here, _, _ := runtime.Caller(0)
-	script := filepath.Join(filepath.Dir(here), "..", "forge", "forge")
-	if err := exec.CommandContext(t.Context(), script, "cached").Run(); err != nil && os.Getenv(EnvRequire) != "1" {
-		t.Skipf("no Gitea is built: run test/forge/forge build, or set %s=1", EnvRequire)
-		return Forge{}
-	}
+	script := filepath.Join(Root(), "test", "forge", "forge")
 	dir := filepath.Join(t.TempDir(), "forge")
 	t.Cleanup(func() {
 		if out, err := exec.Command(script, "wipe", "--dir", dir).CombinedOutput(); err != nil {

@@ -2,19 +2,24 @@ package testenv
 
 import "testing"
 
-func TestAForgeThatIsNotBuiltSkipsUnlessRequired(t *testing.T) {
-	t.Setenv(EnvForgeURL, "")
+func TestAForgeIsSkippedUnlessRequired(t *testing.T) {
+	t.Setenv(EnvForgeURL, "http://127.0.0.1:1")
+	t.Setenv(EnvForgeToken, "x")
 	t.Setenv(EnvRequire, "")
-	t.Setenv("JIBE_CACHE", t.TempDir())
+
 	r := &recorder{TB: t}
-	if got := Gitea(r); !r.skipped || r.failed || got != (Forge{}) {
-		t.Errorf("skipped %v, failed %v, %+v", r.skipped, r.failed, got)
+	Gitea(r)
+
+	if !r.skipped || r.failed {
+		t.Errorf("skipped %v, failed %v", r.skipped, r.failed)
 	}
 }
 
 func TestAForgeThatTheEnvironmentNamesIsTaken(t *testing.T) {
 	t.Setenv(EnvForgeURL, "http://127.0.0.1:1")
 	t.Setenv(EnvForgeToken, "x")
+	t.Setenv(EnvRequire, "1")
+
 	if got := Gitea(t); got != (Forge{"http://127.0.0.1:1", "x"}) {
 		t.Errorf("%+v", got)
 	}

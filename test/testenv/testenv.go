@@ -1,121 +1,69 @@
-// Package testenv hands a test the real Kubernetes control plane that "make test"
-// started. It never starts or stops one: that is test/controlplane's work, once for all
-// packages. A test that needs a cluster calls [Kubeconfig] or [RestConfig] first, and so
-// is skipped by a plain "go test" and can't be skipped by "make test".
+// Package testenv decides which tests may use real parts, and hands them those that "make test-all" has
+// started. A plain "go test", and so "make test", needs Go and git alone: each test that needs a real
+// part asks here first, and is skipped. "make test-all" sets [EnvRequire], and then nothing is skipped:
+// what is missing is installed or built, or the test fails.
+//
+// The control plane is in test/kubeenv, the cloud in test/osenv: their clients are large, and few tests
+// need them.
 package testenv
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"strings"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"testing"
-	"time"
-
-	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-const (
-	// EnvKubeconfig names the environment variable that holds the path of the
-	// kubeconfig to test with.
-	EnvKubeconfig = "JIBE_TEST_KUBECONFIG"
-	// EnvRequire names the environment variable that, when "1", makes a missing
-	// cluster fail a test instead of skipping it, so that a green run means that
-	// nothing was left out.
-	EnvRequire = "JIBE_TEST_REQUIRE"
-)
+// EnvRequire names the environment variable that, when "1", has tests use real parts and fails those
+// that find one missing.
+const EnvRequire = "JIBE_TEST_REQUIRE"
 
-// Kubeconfig returns the path of the kubeconfig of the control plane to test with. It
-// skips the test where there is none, or fails it if [EnvRequire] is "1".
-func Kubeconfig(t testing.TB) string {
+// Required reports whether tests of real parts run.
+func Required() bool { return os.Getenv(EnvRequire) == "1" }
+
+// Real skips the test unless tests of real parts run. part is what the test needs, such as "a real
+// Gitea".
+func Real(t testing.TB, part string) {
 	t.Helper()
-	path := os.Getenv(EnvKubeconfig)
-	switch {
-	case path != "":
+
+	if !Required() {
+		t.Skipf("it needs %s: make test-all runs it, and so does go test with %s=1", part, EnvRequire)
+	}
+}
+
+// Program returns the path of a program of one of Debian's packages, which is installed where it is
+// missing and this process is root. It skips the test as [Real] does.
+func Program(t testing.TB, program, debian string) string {
+	t.Helper()
+	Real(t, program+" (Debian's "+debian+")")
+
+	if path, err := exec.LookPath(program); err == nil {
 		return path
-	case os.Getenv(EnvRequire) == "1":
-		t.Fatalf("no control plane to test with: %s=1, but %s is not set", EnvRequire, EnvKubeconfig)
-	default:
-		t.Skipf("no control plane to test with: run make test, or set %s to the kubeconfig of one "+
-			"(test/controlplane/controlplane start prints it)", EnvKubeconfig)
 	}
-	return ""
-}
 
-// RestConfig returns a client configuration for the control plane to test with; it skips
-// and fails as [Kubeconfig] does. Its client-side rate limit is off, so that a test
-// measures and waits for the server alone.
-func RestConfig(t testing.TB) *rest.Config {
-	t.Helper()
-	return restConfig(t, Kubeconfig(t))
-}
+	Install(t, program, debian)
 
-func restConfig(t testing.TB, kubeconfig string) *rest.Config {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	path, err := exec.LookPath(program)
 	if err != nil {
-		t.Fatalf("kubeconfig %s: %v", kubeconfig, err)
+		t.Fatal(err)
 	}
-	config.QPS = -1
-	return config
+
+	return path
 }
 
-// Namespace makes a namespace with a fresh name at the cluster of kubeconfig and returns
-// the name; the namespace is deleted when the test ends. It has its default service
-// account when Namespace returns, without which the API server refuses every pod.
-func Namespace(t testing.TB, kubeconfig string) string {
+// Install installs one of Debian's packages for what a test needs of it.
+func Install(t testing.TB, what, debian string) {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(restConfig(t, kubeconfig))
-	if err != nil {
-		t.Fatalf("client for %s: %v", kubeconfig, err)
+
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(Root(), "test", "need"), what, debian).CombinedOutput(); err != nil {
+		t.Fatalf("%s is missing, and Debian's %s can't be installed: %v\n%s", what, debian, err, out)
 	}
-	name := namespaceName(t.Name())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("create namespace %s: %v", name, err)
-	}
-	t.Cleanup(func() {
-		// t.Context() has ended by now, and the namespace is to go all the same.
-		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
-		defer cancel()
-		err := client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Errorf("delete namespace %s: %v", name, err)
-		}
-	})
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, kit.Patience, true, func(ctx context.Context) (bool, error) {
-		_, err := client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		t.Fatalf("namespace %s: default service account: %v", name, err)
-	}
-	return name
 }
 
-// namespaceName makes a unique DNS label that still tells which test it belongs to.
-func namespaceName(test string) string {
-	label := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return '-'
-	}, strings.TrimPrefix(test, "Test"))
-	label = strings.Trim(label[:min(len(label), 48)], "-")
-	return fmt.Sprintf("t-%s-%s", label, uuid.NewString()[:8])
+// Root returns the project's folder.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // Install is the example package's script that makes a host a node; its head tells how it is
@@ -53,22 +54,19 @@ func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
 	return client
 }
 
-// Need builds the tools for the time of a test. Where that would mean to build a control
-// plane, it skips the test, unless tests must not be left out.
+// Need builds the tools for the time of a test. It skips the test as [testenv.Real] does.
 func Need(t testing.TB) *Tools {
 	t.Helper()
+	testenv.Real(t, "the programs of a control plane")
 	dir := t.TempDir()
 	tools, err := Prepare(t.Context(), dir)
-	if errors.Is(err, ErrNotBuilt) && os.Getenv(netns.EnvRequire) == "1" {
+	if errors.Is(err, ErrNotBuilt) {
 		_, file, _, _ := runtime.Caller(0)
 		script := filepath.Join(filepath.Dir(file), "..", "controlplane", "controlplane")
 		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
 			t.Fatalf("%s build: %v: %s", script, err, out)
 		}
 		tools, err = Prepare(t.Context(), dir)
-	}
-	if errors.Is(err, ErrNotBuilt) && os.Getenv(netns.EnvRequire) != "1" {
-		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)

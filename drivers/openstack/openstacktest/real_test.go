@@ -11,14 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
-
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // reality is a client of the real cloud that tests are given.
 func reality(t *testing.T) *client {
 	t.Helper()
-	p, where, err := testenv.OpenStack(t).Connect(t.Context())
+	p, where, err := osenv.OpenStack(t).Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

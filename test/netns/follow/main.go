@@ -27,7 +27,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/nodes"
-	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 	"github.com/jibe-vnfm/jibe/test/workers"
 )
 
@@ -43,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("follow", flag.ContinueOnError)
-	cloud := flags.String("cloud", cmp.Or(os.Getenv("OS_CLOUD"), os.Getenv(testenv.EnvCloud)), "`name` in clouds.yaml")
+	cloud := flags.String("cloud", cmp.Or(os.Getenv("OS_CLOUD"), os.Getenv(osenv.EnvCloud)), "`name` in clouds.yaml")
 	subnet := flags.String("subnet", "10.10.0.0/16", "servers with an address in this `subnet` get a machine")
 	balancer := flags.String("balancer", "", "`address` of a machine with an haproxy, which no server may have")
 	user := flags.String("user", netns.DefaultUser.Name+":"+netns.DefaultUser.Password, "`name:password` of the account of every machine")
@@ -64,10 +64,10 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("-user: name:password is needed")
 	}
 	users := []netns.User{{Name: name, Password: password}}
-	if err := os.Setenv(testenv.EnvCloud, *cloud); err != nil {
+	if err := os.Setenv(osenv.EnvCloud, *cloud); err != nil {
 		return err
 	}
-	found, err := testenv.FindCloud()
+	found, err := osenv.FindCloud()
 	if err != nil {
 		return fmt.Errorf("which cloud to follow: %w; name it with -cloud", err)
 	}

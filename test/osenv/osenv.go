@@ -1,4 +1,7 @@
-package testenv
+// Package osenv hands a test the real OpenStack that "make test-all" started. It never starts or stops
+// one: that is test/openstack's work. A test that needs a cloud calls [OpenStack] first, and so is
+// skipped by a plain "go test" and can't be skipped by "make test-all".
+package osenv
 
 import (
 	"context"

@@ -1,10 +1,21 @@
-package testenv
+package osenv
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 )
+
+// recorder is a testing.TB that remembers how a helper ended the test. The helper's
+// goroutine goes on after it, as a real one would not.
+type recorder struct {
+	testing.TB
+	skipped, failed bool
+}
+
+func (r *recorder) Helper()               {}
+func (r *recorder) Skipf(string, ...any)  { r.skipped = true }
+func (r *recorder) Fatalf(string, ...any) { r.failed = true }
 
 func TestMissingCloudSkipsUnlessRequired(t *testing.T) {
 	for _, test := range []struct {
