@@ -9,12 +9,17 @@ VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo
 CONTROLPLANE := test/controlplane/controlplane
 OPENSTACK    := test/openstack/openstack
 GOLANGCI     := go tool -modfile=tools/go.mod golangci-lint
+# What it writes of each test is read by test/results.
+GOTESTSUM    := go tool -modfile=tools/go.mod gotestsum --no-color --format pkgname --format-hide-empty-pkg --hide-summary skipped,output
+# Where the last runs of make test and make test-all are told, for make test-times.
+LAST         := .cache/test
 
 # For your own wishes: PKG=./lcm/... GOTESTFLAGS="-race -run TestScale" FUZZTIME=1m SEED=7
 # RELEASE_KEY=FILE (of an SSH key) or gpg:ID signs a release, ARCH=amd64 makes it for one alone, IMAGES=0 without images.
 PKG          ?= ./...
 GOTESTFLAGS  ?=
 TEST_TIMEOUT ?= 60m
+QUICK_TIMEOUT ?= 20m
 FUZZTIME     ?= 10s
 CRASH_POINTS ?= 200
 CHAOS_TIME   ?= 10m
@@ -23,8 +28,19 @@ BENCHFLAGS   ?=
 # The release is made from another folder.
 abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(RELEASE_KEY)))
 
+# Most tests wait, for processes and disks, more than they compute: more packages and tests run at once than
+# there are processors. make lint vets.
+test_flags := -vet=off -p $(shell echo $$(($$(nproc) + 2))) -parallel 8
+
+# Without what has tests use real parts.
+without_parts := env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK -u JIBE_TEST_GITEA_URL
+
 # packaging/ is a module of its own, and tested where all is.
-packaging_test = $(if $(filter ./...,$(PKG)),go -C packaging test ./...,true)
+packaging_test = $(if $(filter ./...,$(PKG)),go -C packaging test -vet=off ./...,true)
+
+# A test that fails is run again alone, up to two times. One that passes then is flaky, which make test-all
+# shows, and bears up to five times.
+rerun := --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=40
 
 # A control plane of its own, unless JIBE_TEST_KUBECONFIG names one that runs.
 ifdef JIBE_TEST_KUBECONFIG
@@ -32,6 +48,10 @@ with_cluster := env JIBE_TEST_REQUIRE=1
 else
 with_cluster := $(CONTROLPLANE) run -- env JIBE_TEST_REQUIRE=1
 endif
+
+# One Gitea for all packages, unless JIBE_TEST_GITEA_URL names one that runs. For a few packages each test that needs
+# one starts its own.
+with_forge := $(if $(JIBE_TEST_GITEA_URL),,$(if $(filter ./...,$(PKG)),test/forge/forge run --))
 
 # An OpenStack of its own, unless JIBE_TEST_OS_CLOUD names a cloud of clouds.yaml, or
 # OS_CLOUD does, as for all of OpenStack's clients.
@@ -50,7 +70,7 @@ OS_FILES := $(shell grep -rlE '(osenv\.OpenStack|newCloud|onOpenStack|lab)\((t|w
 OS_PKG   ?= $(sort $(dir $(OS_FILES)))
 OS_RUN   ?= ^($(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(OS_FILES) | cut -c6- | sort -u | paste -sd'|'))$$
 # What the same files prove at a fake cloud is proven without a real one.
-os_test  := go test -count=1 -p 1 -parallel 1 -timeout $(TEST_TIMEOUT) -run '$(OS_RUN)' -skip 'AtAFakeCloud$$'
+os_flags := -count=1 -vet=off -p 1 -parallel 1 -timeout $(TEST_TIMEOUT) -run '$(OS_RUN)' -skip 'AtAFakeCloud$$'
 
 .PHONY: help
 help: ## list the verbs
@@ -76,9 +96,26 @@ vulncheck: ## whether Jibe calls anything that Go's vulnerability database knows
 	packaging/vulncheck
 
 .PHONY: test
-test: needs ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
+test: ## the tests that need Go and git alone: 3 minutes on two cores once all is compiled, 10 the first time
+	@mkdir -p $(LAST); result=0; \
+	$(without_parts) $(GOTESTSUM) --jsonfile $(LAST)/quick.json --packages "$(PKG)" -- -short -timeout $(QUICK_TIMEOUT) $(test_flags) $(GOTESTFLAGS) || result=1; \
+	go run ./test/results summary -also "The skipped ones need a real part, or longer: make test-all runs all." $(LAST)/quick.json || result=1; \
+	exit $$result
+
+.PHONY: test-all
+test-all: needs ## all tests, on a real Kubernetes, OpenStack, Gitea, Redis, Chromium … (Debian 12, root), which it installs, starts and stops
+	@mkdir -p $(LAST); rm -f $(LAST)/kubernetes.json $(LAST)/openstack.json
 	@$(install_openstack)
-	@$(with_cluster) test/halves/halves "make --no-print-directory kubernetes-half" "make --no-print-directory openstack-half"
+	@result=0; \
+	$(with_cluster) test/halves/halves "make --no-print-directory kubernetes-half" "make --no-print-directory openstack-half" || result=1; \
+	go run ./test/results summary -flaky $(LAST)/flaky.txt $(LAST)/kubernetes.json $(LAST)/openstack.json || result=1; \
+	exit $$result
+
+.PHONY: test-times
+test-times: ## write how long each package's tests take into docs/guide/contributors.md, by a run of both; RUN=0 takes the last runs
+	$(if $(filter 0,$(RUN)),,$(MAKE) test GOTESTFLAGS=-count=1)
+	$(if $(filter 0,$(RUN)),,$(MAKE) test-all GOTESTFLAGS=-count=1)
+	go run ./test/results times -page docs/guide/contributors.md "make test=$(LAST)/quick.json" "make test-all=$(LAST)/kubernetes.json" "its half on OpenStack=$(LAST)/openstack.json"
 
 # Debian's packages come one after the other, before anything runs that may want to install more.
 .PHONY: needs
@@ -95,28 +132,22 @@ needs:
 	@test/need chromium chromium # for drawing dashboards
 	@test/need strace strace # for a disk that is slow
 
-# Many tests mostly wait: for what a control plane does, or for a deadline. So four go side by side
-# where they may, also on a small machine.
 .PHONY: kubernetes-half
 kubernetes-half:
 	@result=0; \
 	$(packaging_test) || result=1; \
-	env -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK $(with_cluster) \
-		go test -timeout $(TEST_TIMEOUT) -parallel 4 $(GOTESTFLAGS) $(PKG) || result=1; \
+	env -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK $(with_cluster) $(with_forge) \
+		$(GOTESTSUM) $(rerun) --jsonfile $(LAST)/kubernetes.json --packages "$(PKG)" -- -timeout $(TEST_TIMEOUT) $(test_flags) $(GOTESTFLAGS) || result=1; \
 	exit $$result
 
 .PHONY: openstack-half
 openstack-half:
-	@$(with_openstack) $(with_cluster) $(os_test) $(GOTESTFLAGS) $(if $(filter ./...,$(PKG)),$(OS_PKG),$(PKG))
-
-.PHONY: unit
-unit: ## the tests that need no Kubernetes and no OpenStack; the others are skipped
-	$(packaging_test)
-	env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
+	@$(with_openstack) $(with_cluster) \
+		$(GOTESTSUM) $(rerun) --jsonfile $(LAST)/openstack.json --packages "$(if $(filter ./...,$(PKG)),$(OS_PKG),$(PKG))" -- $(os_flags) $(GOTESTFLAGS)
 
 .PHONY: test-openstack
 test-openstack: ## the tests on a real OpenStack alone; OS_CLOUD names another cloud, OS_RUN a pattern
-	$(with_openstack) env JIBE_TEST_OS_FULL=1 $(os_test) $(GOTESTFLAGS) $(OS_PKG)
+	$(with_openstack) env JIBE_TEST_OS_FULL=1 go test $(os_flags) $(GOTESTFLAGS) $(OS_PKG)
 
 .PHONY: conformance
 conformance: ## docs/sol-conformance.md as JSON; RESULTS=FILE, of go test -json, says which of its tests passed

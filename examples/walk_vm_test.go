@@ -76,7 +76,7 @@ func atRealCloud() bool {
 }
 
 // subnet is the one of a number, which no other test has. One walk may be under way at a real
-// cloud and at one inside the process at once, as in "make test": each has its own.
+// cloud and at one inside the process at once, as in "make test-all": each has its own.
 func subnet(number int) string { return address(number, 0) + "/24" }
 
 // address is a host's in the subnet of that number.

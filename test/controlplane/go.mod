@@ -1,4 +1,4 @@
-// What make test, make bench and make demo run against: a Kubernetes control plane
+// What make test-all, make bench and make demo run against: a Kubernetes control plane
 // built from source. It is a module of its own so that none of its dependencies
 // ever reaches Jibe itself. kwok is not in it: it asks for newer libraries than
 // Kubernetes does, and so is installed by its version from the script beside this file.

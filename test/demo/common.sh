@@ -46,6 +46,14 @@ push() { # MESSAGE
   git -C "$WORK" push -q 2>&1 | sed 's/^/   /'
 }
 
+# announce tells how long the first demo takes, where the control plane isn't built yet. Tests use the same build.
+announce() {
+  [ -z "${KUBECONFIG:-}" ] && ! "$CONTROLPLANE" cached >/dev/null || return 0
+  note "The first time, a control plane is built from source: this demo takes about 11 minutes on two"
+  note "processors, and 1 to 2 from then on (make test-all uses the same build)."
+  note "In a hurry? make try shows Jibe on a simulated VIM, seconds after it is compiled."
+}
+
 # cluster uses that of KUBECONFIG, or starts one in $CLUSTER: KUBECONFIG, KUBECTL, and OWN_CLUSTER where it is ours.
 cluster() {
   if [ -n "${KUBECONFIG:-}" ]; then

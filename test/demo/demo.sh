@@ -69,6 +69,7 @@ need git git; need curl curl
 export PATH=$ROOT/bin:$PATH:/usr/local/go/bin
 command -v go >/dev/null || die "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"
 
+announce
 step "Building jibe"
 t=$(now); make -s build; took "$t"
 

@@ -24,7 +24,7 @@ const meet = `echo NAME; touch NAME; until [ -e first ] && [ -e second ]; do sle
 func met(name string) string { return strings.ReplaceAll(meet, "NAME", name) }
 
 func TestBothHalvesRunAtOnceAndBothResultsAreShown(t *testing.T) {
-	said := "first\nfirst ends\nsecond\nsecond ends\nmake test: on Kubernetes: "
+	said := "first\nfirst ends\nsecond\nsecond ends\nmake test-all: on Kubernetes: "
 	for _, test := range []struct {
 		name, first, second string
 		said                string
