@@ -21,29 +21,67 @@ func lockOf(t *testing.T, options secret.LockOptions) secret.Lock {
 }
 
 func TestATransitEngineKeepsTheKey(t *testing.T) {
-	v := startVault(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
-		away, back func()
+		away, back func(t *testing.T, s *transitServer)
 	}{
-		{"its server is killed", v.kill, func() { v.start(t); v.open(t) }},
-		{"it is sealed", func() { v.seal(t) }, func() { v.open(t) }},
-		{"the token is wrong", func() { v.giveToken(t, "hvs.wrong") }, func() { v.giveToken(t, v.token) }},
-		{"the token's file is gone", func() { os.Remove(v.file("token")) }, func() { v.giveToken(t, v.token) }},
-		{"the token may do nothing any more", func() {
-			v.write(t, "sys/policy/jibe", map[string]any{"policy": `path "transit/*" { capabilities = ["deny"] }`})
-		}, func() { v.write(t, "sys/policy/jibe", map[string]any{"policy": vaultPolicy}) }},
+		{
+			"its server is killed",
+			func(_ *testing.T, s *transitServer) { s.kill() },
+			func(t *testing.T, s *transitServer) { s.start(t); s.unseal() },
+		},
+		{
+			"its server was started again and is sealed",
+			func(t *testing.T, s *transitServer) { s.kill(); s.start(t) },
+			func(_ *testing.T, s *transitServer) { s.unseal() },
+		},
+		{
+			"it is sealed",
+			func(_ *testing.T, s *transitServer) { s.seal() },
+			func(_ *testing.T, s *transitServer) { s.unseal() },
+		},
+		{
+			"the token is wrong",
+			func(t *testing.T, s *transitServer) { s.giveToken(t, "hvs.wrong") },
+			func(t *testing.T, s *transitServer) { s.giveToken(t, s.token) },
+		},
+		{
+			"the token has expired, and another one takes its place",
+			func(_ *testing.T, s *transitServer) { s.expire(s.token) },
+			func(t *testing.T, s *transitServer) { s.giveToken(t, s.newToken()) },
+		},
+		{
+			"the token's file is gone",
+			func(_ *testing.T, s *transitServer) { os.Remove(s.file("token")) },
+			func(t *testing.T, s *transitServer) { s.giveToken(t, s.token) },
+		},
+		{
+			"the token may do nothing any more",
+			func(_ *testing.T, s *transitServer) { s.setPolicy(policy{"transit/*": {"deny"}}) },
+			func(_ *testing.T, s *transitServer) { s.setPolicy(guidePolicy) },
+		},
 	} {
-		t.Run(c.name, func(t *testing.T) { keptBy(t, v.options("jibe"), c.away, c.back) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := startTransit(t)
+			keptBy(t, s.options("jibe"), func() { c.away(t, s) }, func() { c.back(t, s) })
+		})
 	}
-	t.Run("a rotated key of the engine reads what was kept before", func(t *testing.T) { v.rotated(t) })
-	t.Run("what isn't the engine's or isn't ours is refused", func(t *testing.T) { v.refuses(t) })
+	t.Run("a rotated key of the engine reads what was kept before", func(t *testing.T) {
+		t.Parallel()
+		startTransit(t).rotated(t)
+	})
+	t.Run("what isn't the engine's or isn't ours is refused", func(t *testing.T) {
+		t.Parallel()
+		startTransit(t).refuses(t)
+	})
 }
 
 // rotated: the engine's key is rotated, ours after that, and then the former one of the engine
 // is withdrawn.
-func (v *vault) rotated(t *testing.T) {
-	lock := lockOf(t, v.options("jibe"))
+func (s *transitServer) rotated(t *testing.T) {
+	lock := lockOf(t, s.options("jibe"))
 	dir := t.TempDir()
 	k, err := secret.Open(dir, lock)
 	if err != nil {
@@ -58,7 +96,7 @@ func (v *vault) rotated(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(stolen, secret.IdentityFile), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v.write(t, "transit/keys/jibe/rotate", nil)
+	s.rotate(t, "jibe")
 	if _, err := secret.Open(dir, lock); err != nil {
 		t.Fatalf("after the engine's key was rotated: %v", err)
 	}
@@ -69,7 +107,7 @@ func (v *vault) rotated(t *testing.T) {
 	if err := errors.Join(r.NewKey(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	v.write(t, "transit/keys/jibe/config", map[string]any{"min_decryption_version": 2})
+	s.setMinDecryption("jibe", 2)
 	if k, err = secret.Open(dir, lock); err != nil {
 		t.Fatalf("after the engine's former key was withdrawn: %v", err)
 	}
@@ -82,8 +120,8 @@ func (v *vault) rotated(t *testing.T) {
 }
 
 // refuses: no start with another key, server or file than those that the key was kept with.
-func (v *vault) refuses(t *testing.T) {
-	lock := lockOf(t, v.options("jibe"))
+func (s *transitServer) refuses(t *testing.T) {
+	lock := lockOf(t, s.options("jibe"))
 	dir := t.TempDir()
 	if _, err := secret.Open(dir, lock); err != nil {
 		t.Fatal(err)
@@ -93,7 +131,7 @@ func (v *vault) refuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := []string{v.token, v.admin.Token(), "AGE-SECRET-KEY"}
+	secrets := []string{s.token, s.root, "AGE-SECRET-KEY"}
 	refused := func(what string, lock secret.Lock) {
 		t.Helper()
 		k, err := secret.Open(dir, lock)
@@ -101,8 +139,8 @@ func (v *vault) refuses(t *testing.T) {
 			t.Errorf("%s: opened, with the key of %s", what, k.Recipient())
 			return
 		}
-		for _, s := range secrets {
-			if strings.Contains(err.Error(), s) {
+		for _, text := range secrets {
+			if strings.Contains(err.Error(), text) {
 				t.Errorf("%s: the error tells a secret: %v", what, err)
 			}
 		}
@@ -110,20 +148,20 @@ func (v *vault) refuses(t *testing.T) {
 			t.Errorf("%s: the key's file has changed: %v", what, readErr)
 		}
 	}
-	unknown := v.options("jibe")
+	unknown := s.options("jibe")
 	unknown.CA = ""
 	refused("a server whose authority isn't known", lockOf(t, unknown))
-	other := lockOf(t, v.options("other"))
+	other := lockOf(t, s.options("other"))
 	refused("a key that the token may not use", other)
-	v.giveToken(t, v.admin.Token())
+	s.giveToken(t, s.root)
 	refused("another key of the engine", other)
-	v.giveToken(t, v.token)
+	s.giveToken(t, s.token)
 	// A mistyped name makes no key: the token may not create one.
-	if _, err := secret.Open(t.TempDir(), lockOf(t, v.options("jbie"))); !errors.Is(err, secret.ErrLocked) {
+	if _, err := secret.Open(t.TempDir(), lockOf(t, s.options("jbie"))); !errors.Is(err, secret.ErrLocked) {
 		t.Errorf("a key that doesn't exist: %v", err)
 	}
-	if made, err := v.admin.Logical().ReadWithContext(t.Context(), "transit/keys/jbie"); err != nil || made != nil {
-		t.Errorf("a mistyped name has made a key: %+v, %v", made, err)
+	if s.hasKey("jbie") {
+		t.Error("a mistyped name has made a key")
 	}
 	for i := 0; i < len(text); i += 5 {
 		bad := bytes.Clone(text)

@@ -1,3 +1,0 @@
-module cloud.google.com/go/cloudsqlconn
-
-go 1.26.0

@@ -1,3 +1,0 @@
-module github.com/hashicorp/hcp-sdk-go
-
-go 1.26.0

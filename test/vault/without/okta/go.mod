@@ -1,3 +1,0 @@
-module github.com/okta/okta-sdk-golang/v5
-
-go 1.26.0

@@ -1,3 +1,0 @@
-module github.com/google/go-metrics-stackdriver
-
-go 1.26.0
