@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,11 +41,20 @@ func Root() string {
 func Binary(t testing.TB, flags ...string) string {
 	t.Helper()
 	binary := filepath.Join(Root(), ".cache", "test", "jibe"+strings.Join(flags, ""))
-	if err := Build(t.Context(), Root(), binary, flags...); err != nil {
+
+	build, _ := builds.LoadOrStore(binary, sync.OnceValue(func() error {
+		return Build(context.Background(), Root(), binary, flags...) // outlives the test that asks first
+	}))
+	if err := build.(func() error)(); err != nil {
 		t.Fatal(err)
 	}
+
 	return binary
 }
+
+// builds holds the build of each binary. "go build" takes two seconds of CPU time to find that all is
+// up to date, so a test process runs it once.
+var builds sync.Map
 
 // Build builds the jibe of a source tree as binary, which isn't linked again where it is up to date.
 func Build(ctx context.Context, tree, binary string, flags ...string) error {
