@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // Git runs git in a folder and returns what it prints, without the last newline.
 func Git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "maintenance.auto=false"}, args...)...) // which a test's clone doesn't need
 	cmd.Env = Environment()
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -106,6 +107,18 @@ func (c *Clone) Commit(ctx context.Context, message string) (string, error) {
 	}
 	if _, err := Git(ctx, c.Dir, "commit", "--quiet", "-m", message); err != nil {
 		return "", err
+	}
+	return c.head(ctx)
+}
+
+// head is the commit that is checked out.
+func (c *Clone) head(ctx context.Context) (string, error) {
+	text, err := os.ReadFile(filepath.Join(c.Dir, ".git", "HEAD"))
+	if err != nil {
+		return "", err
+	}
+	if branch, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "ref: "); ok {
+		return git.ReadRef(filepath.Join(c.Dir, ".git"), branch)
 	}
 	return Git(ctx, c.Dir, "rev-parse", "HEAD")
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -182,18 +183,23 @@ func NewForge(t testing.TB, files map[string]string) string {
 	dir := filepath.Join(t.TempDir(), "forge.git")
 	InitBare(t, dir)
 	if len(files) > 0 {
-		w := NewWorkTree(t, dir)
-		w.WriteFiles(files)
-		w.Push("Begin")
+		BareAt(t, dir).Change("Begin", files)
 	}
 	return dir
 }
 
-// InitBare makes an empty bare repository, whose branch is main.
+// InitBare makes an empty bare repository, whose branch is main: what "git init" would make, but for its examples.
 func InitBare(t testing.TB, dir string) {
 	t.Helper()
-	if _, err := Git(t.Context(), filepath.Dir(dir), "init", "--quiet", "--bare", "--initial-branch=main", dir); err != nil {
-		t.Fatal(err)
+	for _, sub := range []string{"hooks", "objects/info", "objects/pack", "refs/heads", "refs/tags"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"HEAD": "ref: " + mainRef + "\n", "config": "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
