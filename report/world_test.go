@@ -32,7 +32,8 @@ type world struct {
 	mu       sync.Mutex
 	number   int
 	parents  map[string]string
-	trees    map[string]map[string]string // by commit and instance
+	changes  map[string]map[string]string // by commit and instance: the trees in which it differs from its parent
+	trees    map[string]map[string]string // by commit and instance: all of them, of commits that were asked for
 	head     string
 	branches map[string]string
 	ops      map[string][]*lcm.Operation // by instance, the oldest first
@@ -69,7 +70,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		w := &world{t: t, store: s, parents: map[string]string{}, trees: map[string]map[string]string{"": {}}, branches: map[string]string{},
+		w := &world{t: t, store: s, parents: map[string]string{}, changes: map[string]map[string]string{}, trees: map[string]map[string]string{"": {}}, branches: map[string]string{},
 			ops: map[string][]*lcm.Operation{}, operated: map[string]desired.Revision{}, refused: map[string]bool{}, own: map[string]bool{}, fillsIn: map[string]bool{}, defines: map[string][]string{}, rollouts: map[string]Rollout{},
 			statuses: map[string][]forge.Status{}, comments: map[int64]string{}, edits: map[int64]int{}, became: map[int64]forge.Outcome{}}
 		w.commit(nil) // what was there before
@@ -126,7 +127,7 @@ func (w *world) restart() {
 	w.pass(10 * time.Second)
 }
 
-// pass lets time pass.
+// pass lets the bubble's time pass, which takes none of the machine's.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -152,21 +153,52 @@ func (w *world) moved(ids ...string) {
 func (w *world) make(parent string, trees map[string]string) string {
 	w.number++
 	commit := fmt.Sprintf("%040d", w.number)
-	all := maps.Clone(w.trees[parent])
-	for id, tree := range trees {
-		all[id] = tree
-		if tree == "" {
-			delete(all, id)
+	w.parents[commit], w.changes[commit] = parent, maps.Clone(trees)
+	return commit
+}
+
+// all returns the trees of a commit by instance; w.mu is held. A history of thousands of commits has
+// them of the few that are asked for.
+func (w *world) all(commit string) map[string]string {
+	var since []string
+	at := commit
+	for ; w.trees[at] == nil; at = w.parents[at] {
+		since = append(since, at)
+	}
+	if at == commit {
+		return w.trees[commit]
+	}
+
+	all := maps.Clone(w.trees[at])
+	for _, c := range slices.Backward(since) {
+		for id, tree := range w.changes[c] {
+			all[id] = tree
+			if tree == "" {
+				delete(all, id)
+			}
 		}
 	}
-	w.parents[commit], w.trees[commit] = parent, all
-	return commit
+
+	w.trees[commit] = all
+	return all
+}
+
+// tree returns that of an instance at a commit, "" where it has none; w.mu is held.
+func (w *world) tree(commit, id string) string {
+	for at := commit; ; at = w.parents[at] {
+		if all := w.trees[at]; all != nil {
+			return all[id]
+		}
+		if tree, ok := w.changes[at][id]; ok {
+			return tree
+		}
+	}
 }
 
 // begin begins the operation that leads an instance to head.
 func (w *world) begin(typ lcm.Type, id string) *lcm.Operation {
 	w.mu.Lock()
-	to := desired.Revision{Instance: id, Dir: "instances/" + id, Commit: w.head, Tree: w.trees[w.head][id]}
+	to := desired.Revision{Instance: id, Dir: "instances/" + id, Commit: w.head, Tree: w.all(w.head)[id]}
 	op := &lcm.Operation{ID: fmt.Sprintf("op-%s-%d", id, len(w.ops[id])), Instance: id, Type: typ, State: lcm.Starting, Before: w.operated[id], After: to}
 	w.operated[id] = to
 	w.ops[id] = append(w.ops[id], op)
@@ -226,7 +258,7 @@ func (w *world) Head() string { w.mu.Lock(); defer w.mu.Unlock(); return w.head 
 func (w *world) Lookup(id string) (desired.Revision, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	tree, ok := w.trees[w.head][id]
+	tree, ok := w.all(w.head)[id]
 	return desired.Revision{Instance: id, Dir: "instances/" + id, Commit: w.head, Tree: tree}, ok
 }
 
@@ -234,18 +266,24 @@ func (w *world) Lookup(id string) (desired.Revision, bool) {
 func (w *world) Diff(_ context.Context, before, after string) (changes []gitrepo.Change, settings bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := maps.Clone(w.trees[before])
-	maps.Copy(all, w.trees[after])
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		is := desired.Revision{Instance: id, Dir: "instances/" + id, Tree: w.trees[after][id]}
+
+	touched := w.changes[after]
+	if w.parents[after] != before {
+		touched = maps.Clone(w.all(before))
+		maps.Copy(touched, w.all(after))
+	}
+
+	for _, id := range slices.Sorted(maps.Keys(touched)) {
+		was, is := w.tree(before, id), desired.Revision{Instance: id, Dir: "instances/" + id, Tree: w.tree(after, id)}
 		if id == "vims" {
-			settings = settings || w.trees[before][id] != is.Tree
+			settings = settings || was != is.Tree
 		} else if is.Tree == "broken" {
 			err = &desired.InvalidError{Problems: []*desired.Problem{{File: is.Dir}}}
-		} else if w.trees[before][id] != is.Tree {
+		} else if was != is.Tree {
 			changes = append(changes, gitrepo.Change{After: is})
 		}
 	}
+
 	return changes, settings, err
 }
 
@@ -360,7 +398,7 @@ func (w *world) propose(branch string, trees map[string]string) (number int64) {
 func (w *world) merge(number int64) string {
 	w.mu.Lock()
 	i := slices.IndexFunc(w.opened, func(p forge.PullRequest) bool { return p.Number == number })
-	trees := w.trees[w.branches[w.opened[i].Branch]]
+	trees := w.all(w.branches[w.opened[i].Branch])
 	w.opened = slices.Delete(w.opened, i, i+1)
 	w.mu.Unlock()
 	commit := w.commit(trees)
@@ -388,7 +426,7 @@ func (w *world) SetStatus(_ context.Context, commit string, s forge.Status) erro
 	w.mu.Lock()
 	slow := w.slow
 	w.mu.Unlock()
-	time.Sleep(slow)
+	time.Sleep(slow) // of the bubble's time
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.call(); err != nil {
