@@ -160,7 +160,6 @@ lint: ## gofmt, go vet and golangci-lint, which is built the first time (3 minut
 	go vet $(PKG)
 	cd test/controlplane && go vet ./helper ./pause ./podnet
 	go -C packaging vet ./...
-	go -C test/transports vet ./...
 	$(GOLANGCI) run $(PKG)
 
 .PHONY: fuzz
