@@ -3,8 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,17 +13,13 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// repository is a clone with what the test needs pushed.
-func repository(t *testing.T, s *process.Server, files map[string]string) *process.Clone {
+// repository gives a server the small package, and files to its desired repository, which it returns.
+func repository(t *testing.T, s *process.Server, files map[string]string) *process.Bare {
 	t.Helper()
-	packages := process.NewClone(t, filepath.Join(s.Data, "packages", "packages.git"))
-	if err := os.CopyFS(filepath.Join(packages.Dir, "small"), os.DirFS(process.SmallPackage())); err != nil {
-		t.Fatal(err)
-	}
-	push(t, packages)
-	c := process.NewClone(t, s.Desired())
-	change(t, c, files)
-	return c
+	addSmall(packagesOf(t, s))
+	b := desiredOf(t, s)
+	change(b, files)
+	return b
 }
 
 // metrics waits until the scrape has all lines that begin like these.
@@ -113,11 +107,11 @@ func TestDriftIsReportedByTheAPIAndTheMetrics(t *testing.T) {
 	}
 	metrics(t, s, since(reconciler.DriftReported))
 
-	change(t, c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\ndrift: report\nsuspend: true\n")})
+	change(c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\ndrift: report\nsuspend: true\n")})
 	drift(t, s, "", reconciler.DriftSuspended)
 	metrics(t, s, "jibe_instances_suspended 1", since(reconciler.DriftSuspended))
 
-	change(t, c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\n")})
+	change(c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\n")})
 	metrics(t, s, "jibe_instances_suspended 0", `jibe_drift_repairs_total{kind="Workload"} 1`)
 	kit.Eventually(t, func() error { // the repair is counted when it is issued, and the drift is gone when it is done
 		var list []reconciler.Drift

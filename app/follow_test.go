@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/drivers/sim"
@@ -28,8 +28,8 @@ type followed struct {
 	*testing.T
 	*process.Server
 	cloud    *sim.Cloud
-	packages *process.Clone
-	desired  *process.Clone
+	packages *process.Bare
+	desired  *process.Bare
 	remote   string // of which the desired repository is a mirror, "" where it is the one
 	stop     func()
 }
@@ -38,16 +38,19 @@ type followed struct {
 func newFollowed(t *testing.T, extra string) *followed {
 	t.Helper()
 	f := &followed{T: t, cloud: sim.NewCloud()}
-	f.start(t.TempDir())
-	t.Cleanup(func() { f.stop() })
-	f.packages = process.NewClone(t, filepath.Join(f.Data, "packages", "packages.git"))
+	// All of it is there before the server is.
+	data := t.TempDir()
+	lay(t, data)
+	f.packages = process.BareAt(t, filepath.Join(data, "packages", "packages.git"))
 	f.release(nil, "1.4.0")
-	f.desired = process.NewClone(t, f.Desired())
-	change(t, f.desired, map[string]string{
+	f.desired = process.BareAt(t, filepath.Join(data, "desired.git"))
+	change(f.desired, map[string]string{
 		"repositories.yaml":    "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n",
 		"vims/cloud.yaml":      "type: sim\ndefault: true\n",
 		"instances/a/vnf.yaml": f.file(extra),
 	})
+	f.start(data)
+	t.Cleanup(func() { f.stop() })
 	f.runs("1.4.0")
 	return f
 }
@@ -70,39 +73,24 @@ func vnfdID(version string) string {
 // release tags versions of the package, which edit may alter, and pushes all at once.
 func (f *followed) release(edit func(text string) string, versions ...string) {
 	f.Helper()
-	var tags []string
+	slices.SortFunc(versions, func(a, b string) int { return semver.MustParse(a).Compare(semver.MustParse(b)) })
+	commits := map[string]string{}
 	for _, v := range versions {
-		dir := filepath.Join(f.packages.Dir, "small")
-		if err := os.RemoveAll(dir); err != nil {
-			f.Fatal(err)
-		}
-		if err := os.CopyFS(dir, os.DirFS(process.SmallPackage())); err != nil {
-			f.Fatal(err)
-		}
-		files, err := filepath.Glob(filepath.Join(dir, "Definitions", "*"))
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
+		commits[v] = f.packages.CopyTree("Release "+v, "small", process.SmallPackage(), func(file, text string) string {
+			if !strings.HasPrefix(file, "Definitions/") {
+				return text
 			}
-			next := strings.NewReplacer(process.SmallVnfd, vnfdID(v), "'1.0'", "'"+v+"'").Replace(string(text))
+			next := strings.NewReplacer(process.SmallVnfd, vnfdID(v), "'1.0'", "'"+v+"'").Replace(text)
 			if edit != nil {
 				next = edit(next)
 			}
-			if err := os.WriteFile(file, []byte(next), 0o644); err != nil {
-				f.Fatal(err)
-			}
-		}
-		if _, err := f.packages.Commit(f.Context(), "Release "+v); err != nil {
-			f.Fatal(err)
-		}
-		f.git(f.packages.Dir, "tag", "v"+v)
-		tags = append(tags, "v"+v)
+			return next
+		})
 	}
-	f.git(f.packages.Dir, append([]string{"push", "--quiet", "--atomic", "origin", "HEAD:refs/heads/main"}, tags...)...)
+	// The last comes last: whoever sees some of them sees no step missing.
+	for _, v := range versions {
+		f.packages.Move("refs/tags/v"+v, commits[v])
+	}
 }
 
 func (f *followed) git(dir string, args ...string) string {
@@ -112,6 +100,31 @@ func (f *followed) git(dir string, args ...string) string {
 		f.Fatal(err)
 	}
 	return out
+}
+
+// revert takes a commit of the desired repository back with git, on top of what is there.
+func (f *followed) revert(commit string) {
+	f.Helper()
+	clone := process.NewClone(f.T, f.Desired())
+	f.git(clone.Dir, "revert", "--no-edit", commit)
+	f.lands(clone)
+}
+
+// lands pushes what a clone has, on top of what Jibe commits meanwhile.
+func (f *followed) lands(clone *process.Clone) {
+	f.Helper()
+	for {
+		err := clone.Push(f.Context())
+		if err == nil {
+			return
+		}
+		if !process.Overtaken(err) {
+			f.Fatal(err)
+		}
+		if err := clone.Rebase(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+	}
 }
 
 // operation is one as the API shows it.
@@ -240,11 +253,7 @@ func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) 
 		}
 		return nil
 	})
-	if err := f.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.git(f.desired.Dir, "revert", "--no-edit", "HEAD")
-	lands(t, f.desired)
+	f.revert(f.desired.Head())
 	f.runs("1.4.2")
 	const three = first + "\nFollow ~1.4: web to 1.4.2\nFollow ~1.4: web to 1.4.3"
 	f.settles("main", three)
@@ -286,12 +295,9 @@ func TestWithABranchTheNextVersionIsProposedThereOnce(t *testing.T) {
 		t.Errorf("preview: %v %s", err, preview.Body)
 	}
 
-	if err := f.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.git(f.desired.Dir, "fetch", "--quiet", "origin")
-	f.git(f.desired.Dir, "merge", "--quiet", "--no-edit", "origin/"+branch)
-	if err := f.desired.Push(t.Context()); err != nil {
+	clone := process.NewClone(t, f.Desired())
+	f.git(clone.Dir, "merge", "--quiet", "--no-edit", "origin/"+branch)
+	if err := clone.Push(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.runs("1.4.1")
@@ -310,14 +316,7 @@ func TestASuspendedInstanceFollowsNothingUntilItIsReleased(t *testing.T) {
 	f := newFollowed(t, "follow: \">=1.4, <2\"\nsuspend: false\n")
 	suspend := func(from, to string) {
 		t.Helper()
-		if err := f.desired.Reset(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		text, err := f.desired.Read("instances/a/vnf.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		change(t, f.desired, map[string]string{"instances/a/vnf.yaml": strings.Replace(text, "suspend: "+from, "suspend: "+to, 1)})
+		f.desired.Edit("Suspend, or not", "instances/a/vnf.yaml", func(text string) string { return strings.Replace(text, "suspend: "+from, "suspend: "+to, 1) })
 	}
 	suspend("false", "true")
 	f.release(nil, "1.5.0")
@@ -346,7 +345,7 @@ func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
 		name := fmt.Sprintf("many%d", i)
 		files["instances/"+name+"/vnf.yaml"] = fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\nfollow: \"*\"\n", name, vnfdID("1.4.0"))
 	}
-	change(t, f.desired, files)
+	change(f.desired, files)
 	run := func(version string, want int) {
 		t.Helper()
 		kit.Eventually(t, func() error {

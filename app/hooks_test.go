@@ -48,7 +48,7 @@ func TestAScalingWhoseHookMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksS
 		})
 		return op
 	}
-	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file("")})
+	change(f.desired, map[string]string{"instances/b/vnf.yaml": file("")})
 	ended(lcm.Instantiate, lcm.Completed) // which has no hook
 
 	refused := func(who, said string) {
@@ -78,7 +78,7 @@ func TestAScalingWhoseHookMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksS
 		refused(what, v.Problems[0].Message)
 	}
 	// This server has installed no hook, as on a forge.
-	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled)})
+	change(f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled)})
 	kit.Eventually(t, func() error {
 		a, err := f.Do(t.Context(), http.MethodGet, "/jibe/v1/problems", nil)
 		if err != nil || !strings.Contains(string(a.Body), hookedID) {
@@ -88,7 +88,7 @@ func TestAScalingWhoseHookMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksS
 		return nil
 	})
 
-	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled + "hooks: skip\n")})
+	change(f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled + "hooks: skip\n")})
 	op := ended(lcm.Scale, lcm.Completed)
 	if a, err = f.Do(t.Context(), http.MethodGet, "/jibe/v1/operations/"+op.ID+"/story", nil); err != nil ||
 		!strings.Contains(string(a.Body), "scale_start: Files/kubernetes/configmap.yaml was skipped, as vnf.yaml says hooks: skip") {

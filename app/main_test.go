@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"os"
@@ -11,5 +11,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == confine.Command { // the servers of these tests run hooks by it, as jibe does by itself
 		os.Exit(confine.Main())
 	}
-	os.Exit(m.Run())
+
+	code := m.Run()
+	if laidAt != "" {
+		_ = os.RemoveAll(laidAt)
+	}
+	os.Exit(code)
 }

@@ -27,12 +27,9 @@ type mirrored struct {
 // withMirrors starts n processes, of which several share a Redis.
 func withMirrors(t *testing.T, n int) *mirrored {
 	t.Helper()
-	packages := process.NewForge(t, nil)
-	p := process.NewClone(t, packages)
-	if err := os.CopyFS(filepath.Join(p.Dir, "small"), os.DirFS(process.SmallPackage())); err != nil {
-		t.Fatal(err)
-	}
-	push(t, p)
+	p := process.NewBare(t)
+	addSmall(p)
+	packages := p.Dir
 	m := &mirrored{T: t, forge: process.NewForge(t, map[string]string{
 		"projects/east.yaml":          "instances: [east]\nrepositories: [eastern]\nvims: ['*']\nnamespaces: ['east-*']\n",
 		"projects/west.yaml":          "instances: [west]\nvims: ['*']\nnamespaces: ['west-*']\n",

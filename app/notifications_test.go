@@ -98,21 +98,13 @@ func TestSubscribersHearOfOperationsWhicheverDoorTheyCameBy(t *testing.T) {
 
 	// A pull request that was merged on the forge.
 	const b = "3a5c1f0e-0000-4000-8000-0000000000b0"
-	f.git(f.desired.Dir, "checkout", "--quiet", "-b", "proposal")
-	if err := f.desired.Write("instances/b/vnf.yaml", strings.NewReplacer(followID, b, "namespace: a", "namespace: b").Replace(f.file(""))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.desired.Commit(t.Context(), "Propose b"); err != nil {
-		t.Fatal(err)
-	}
-	f.git(f.desired.Dir, "checkout", "--quiet", "main")
-	if err := f.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.git(f.desired.Dir, "merge", "--quiet", "--no-ff", "-m", "Merge pull request: b", "proposal")
-	if err := f.desired.Push(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	files := map[string]string{"instances/b/vnf.yaml": strings.NewReplacer(followID, b, "namespace: a", "namespace: b").Replace(f.file(""))}
+	kit.Until(t, "nobody commits meanwhile", func() bool {
+		head := f.desired.Head()
+		merge := f.desired.Commit("Merge pull request: b", files, head, f.desired.Commit("Propose b", files, head))
+		return f.desired.MoveFrom("refs/heads/main", merge, head)
+	})
+	poke(t, f.Server)
 	h.tells(t, b, "Creation, "+passes("INSTANTIATE", ""))
 
 	// Drift.

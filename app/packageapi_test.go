@@ -126,7 +126,7 @@ func TestSubscribersAreToldOfPackagesThatComeByAPIAndByGit(t *testing.T) {
 	next("VnfPackageOnboardingNotification " + first + " <nil> <nil>")
 	s.Want(t, http.StatusOK, http.MethodPatch, one, map[string]any{"operationalState": "DISABLED"}, nil, "Version", "2.1.0")
 	next("VnfPackageChangeNotification " + first + " OP_STATE_CHANGE DISABLED")
-	s.PushPackages(t, []string{second}, filepath.Join(process.Root(), "examples", "packages", "cnf-sample-1.1"))
+	packagesOf(t, s).CopyTree("Add the next version", "cnf-sample-1.1", filepath.Join(process.Root(), "examples", "packages", "cnf-sample-1.1"), nil)
 	next("VnfPackageOnboardingNotification " + second + " <nil> <nil>")
 	s.Want(t, http.StatusNoContent, http.MethodDelete, one, nil, nil, "Version", "2.1.0")
 	next("VnfPackageChangeNotification " + first + " PKG_DELETE <nil>")
@@ -140,7 +140,7 @@ func TestAPackageThatIsUploadedRunsAndOneThatIsDisabledDoesNot(t *testing.T) {
 	defer stop()
 	const vnfdID = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1ba0"
 	one := uploaded(t, s, filepath.Join(process.Root(), "examples", "packages", "cnf-sample-1.0"))
-	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
+	change(desiredOf(t, s), map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
 	patch := func(status int, state string) {
 		t.Helper()
 		s.Want(t, status, http.MethodPatch, one, map[string]any{"operationalState": state}, nil, "Version", "2.1.0")
@@ -169,7 +169,7 @@ func TestAPackageThatIsUploadedRunsAndOneThatIsDisabledDoesNot(t *testing.T) {
 		t.Errorf("%s", a.Body)
 	}
 	// Push and API are held against the same. There is no hook here, so that the commit stays.
-	s.PushFiles(t, map[string]string{"instances/x/amf/vnf.yaml": "vnfdId: " + vnfdID + "\nflavour: simple\nparams:\n  lcm-kubernetes-def-files: [Files/kubernetes/deployment.yaml]\n"})
+	change(desiredOf(t, s), map[string]string{"instances/x/amf/vnf.yaml": "vnfdId: " + vnfdID + "\nflavour: simple\nparams:\n  lcm-kubernetes-def-files: [Files/kubernetes/deployment.yaml]\n"})
 	kit.Eventually(t, func() error {
 		var list []map[string]any
 		s.Want(t, http.StatusOK, http.MethodGet, "/jibe/v1/problems", nil, &list)
@@ -178,11 +178,7 @@ func TestAPackageThatIsUploadedRunsAndOneThatIsDisabledDoesNot(t *testing.T) {
 		}
 		return nil
 	})
-	clone := process.NewClone(t, s.Desired())
-	if err := os.RemoveAll(filepath.Join(clone.Dir, "instances", "x")); err != nil {
-		t.Fatal(err)
-	}
-	push(t, clone)
+	change(desiredOf(t, s), map[string]string{"instances/x": ""})
 	patch(http.StatusOK, "ENABLED")
 	a := s.Want(t, http.StatusAccepted, http.MethodPost, "/vnflcm/v2/vnf_instances/"+id+"/instantiate", instantiate, nil)
 	s.Await(t, a.ID(), "COMPLETED")

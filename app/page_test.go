@@ -238,7 +238,7 @@ func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
 		}
 		return said
 	}
-	change(t, c, map[string]string{"instances/west/vnf.yaml": text(west, "description: one\n")})
+	change(c, map[string]string{"instances/west/vnf.yaml": text(west, "description: one\n")})
 	until(all, west)
 	// Its operation is told in as many events as there are looks meanwhile. What is told of another instance after its
 	// end comes after them all.
@@ -248,10 +248,10 @@ func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
 		}
 		return nil
 	})
-	change(t, c, map[string]string{"instances/north/vnf.yaml": strings.Replace(text(north, "description: one\n"), "namespace: a", "namespace: n", 1)})
+	change(c, map[string]string{"instances/north/vnf.yaml": strings.Replace(text(north, "description: one\n"), "namespace: a", "namespace: n", 1)})
 	until(all, north)
 	before := at
-	change(t, c, map[string]string{"instances/east/vnf.yaml": text(east, "description: one\n")})
+	change(c, map[string]string{"instances/east/vnf.yaml": text(east, "description: one\n")})
 	until(all, east)
 	if said := until(eve, east); strings.Contains(said, west) {
 		t.Errorf("who sees the project east is told %s", said)
@@ -266,7 +266,7 @@ func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
 	_, page := ask(t, s, "GET", "/ui/instances/"+west, nil, "Authorization", "Bearer "+s.Token)
 	_, path, _ := strings.Cut(page, `data-events="`)
 	path, _, _ = strings.Cut(path, `"`)
-	change(t, c, map[string]string{"instances/west/vnf.yaml": text(west, "description: none\n")})
+	change(c, map[string]string{"instances/west/vnf.yaml": text(west, "description: none\n")})
 	until(again, west)
 	late := eventsAt(t, s, path, s.Token, "")
 	until(late, west)

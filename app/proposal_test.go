@@ -21,9 +21,9 @@ import (
 func (f *followed) upstream(name string, edit func(text string) string, versions ...string) {
 	f.Helper()
 	dir := filepath.Join(f.Data, "packages", name)
-	f.git(f.Data, "init", "--quiet", "--bare", "--initial-branch=main", dir)
+	process.InitBare(f.T, dir)
 	other := *f
-	other.packages = process.NewClone(f.T, dir)
+	other.packages = process.BareAt(f.T, dir)
 	other.release(edit, versions...)
 }
 
@@ -94,7 +94,7 @@ func TestAProposalOfOtherPackagesIsPreviewedAndChangesNothingThatRuns(t *testing
 func TestACommitThatBringsARepositoryGetsItsPinsFromThere(t *testing.T) {
 	f := newFollowed(t, "")
 	f.upstream("other.git", func(text string) string { return text + "# another build\n" }, "1.4.0")
-	change(t, f.desired, map[string]string{
+	change(f.desired, map[string]string{
 		"repositories.yaml":    "- {name: small, url: other.git, path: small, tags: \"v*\"}\n",
 		"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n",
 	})
@@ -121,17 +121,8 @@ func TestAProposalIsHeldAgainstTheCommitThatItsAuthorHasSeen(t *testing.T) {
 	// written through another name, it causes no event where the server watches.
 	old := f.git(f.Desired(), "show", "main:instances/a/vnf.yaml")
 	upgraded := strings.NewReplacer(vnfdID("1.4.0"), vnfdID("1.4.1"), pin("1.4.0"), pin("1.4.1")).Replace(old)
-	if err := f.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.desired.Write("instances/a/vnf.yaml", upgraded); err != nil {
-		t.Fatal(err)
-	}
-	commit, err := f.desired.Commit(t.Context(), "Upgrade")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.git(f.desired.Dir, "push", "--quiet", "origin", commit+":refs/heads/side")
+	commit := f.desired.Commit("Upgrade", map[string]string{"instances/a/vnf.yaml": upgraded}, f.desired.Head())
+	f.desired.Move("refs/heads/side", commit)
 	ref := filepath.Join(t.TempDir(), "main")
 	if err := os.Link(filepath.Join(f.Desired(), "refs/heads/main"), ref); err != nil {
 		t.Fatal(err)

@@ -34,13 +34,9 @@ type proposing struct {
 func newProposing(t *testing.T, write string, files map[string]string) *proposing {
 	t.Helper()
 	t.Parallel() // such a test mostly waits
-	packages := filepath.Join(t.TempDir(), "packages.git")
-	process.InitBare(t, packages)
-	c := process.NewClone(t, packages)
-	if err := os.CopyFS(filepath.Join(c.Dir, "small"), os.DirFS(process.SmallPackage())); err != nil {
-		t.Fatal(err)
-	}
-	push(t, c)
+	c := process.NewBare(t)
+	addSmall(c)
+	packages := c.Dir
 	all := map[string]string{
 		"repositories.yaml":     "- {name: small, url: " + packages + ", path: small, branch: main}\n",
 		"vims/cloud.yaml":       "type: sim\ndefault: true\n",

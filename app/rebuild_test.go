@@ -194,8 +194,7 @@ func newHooked(t *testing.T, redis *redisserver.Server) *hooked {
 	h := &hooked{t: t, cloud: sim.NewCloud(), dir: dir, redis: redis}
 	h.start(t.TempDir())
 	t.Cleanup(func() { h.stop() })
-	p := process.NewClone(t, filepath.Join(h.Data, "packages", "packages.git"))
-	small := filepath.Join(p.Dir, "small")
+	small := filepath.Join(t.TempDir(), "small")
 	if err := os.CopyFS(small, os.DirFS(process.SmallPackage())); err != nil {
 		t.Fatal(err)
 	}
@@ -220,8 +219,8 @@ func newHooked(t *testing.T, redis *redisserver.Server) *hooked {
 			t.Fatal(err)
 		}
 	}
-	push(t, p)
-	change(t, process.NewClone(t, h.Desired()), map[string]string{
+	packagesOf(t, h.Server).CopyTree("Add the package", "small", small, nil)
+	change(desiredOf(t, h.Server), map[string]string{
 		"repositories.yaml": "- {name: small, url: packages.git, path: small, branch: main, hooks: true}\n",
 		"vims/cloud.yaml":   "type: sim\ndefault: true\n",
 	})
@@ -356,11 +355,7 @@ func operationsWhoseRecordsAreLost(t *testing.T, h *hooked) {
 
 	// Somebody removes the VNF while nobody can carry that out, nor remember it.
 	h.lose(func() {
-		p := process.NewClone(t, h.Desired())
-		if err := os.RemoveAll(filepath.Join(p.Dir, "instances")); err != nil {
-			t.Fatal(err)
-		}
-		push(t, p)
+		change(desiredOf(t, h.Server), map[string]string{"instances": ""})
 	})
 	kit.Eventually(t, func() error {
 		if left := h.cloud.Instances(); len(left) > 0 {

@@ -40,13 +40,9 @@ func newReplicas(t *testing.T, n int) (*replicas, []*process.Server) {
 // newReplicasWith starts a number of replicas with other options.
 func newReplicasWith(t *testing.T, n int, change func(*app.Options)) (*replicas, []*process.Server) {
 	t.Helper()
-	packages := filepath.Join(t.TempDir(), "packages.git")
-	process.InitBare(t, packages)
-	p := process.NewClone(t, packages)
-	if err := os.CopyFS(filepath.Join(p.Dir, "small"), os.DirFS(process.SmallPackage())); err != nil {
-		t.Fatal(err)
-	}
-	push(t, p)
+	p := process.NewBare(t)
+	addSmall(p)
+	packages := p.Dir
 	r := &replicas{T: t, redis: redisserver.Start(t), cloud: sim.NewCloud(), change: change}
 	r.remote = process.NewForge(t, map[string]string{
 		"repositories.yaml": "- {name: small, url: " + packages + ", path: small, branch: main}\n",

@@ -9,20 +9,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // upgrade changes the line of the vnfdId by git and returns the commit.
 func (f *followed) upgrade(from, to string) string {
 	f.Helper()
-	if err := f.desired.Reset(f.Context()); err != nil {
-		f.Fatal(err)
-	}
-	text, err := f.desired.Read("instances/a/vnf.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	change(f.T, f.desired, map[string]string{"instances/a/vnf.yaml": strings.Replace(text, vnfdID(from), vnfdID(to), 1)})
-	commit := f.git(f.desired.Dir, "rev-parse", "HEAD")
+	commit := f.desired.Edit("Upgrade", "instances/a/vnf.yaml", func(text string) string { return strings.Replace(text, vnfdID(from), vnfdID(to), 1) })
 	f.runs(to)
 	return commit
 }
@@ -43,9 +36,9 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	f.release(nil, "1.4.1")
 	f.known("1.4.1")
 	commit := f.upgrade("1.4.0", "1.4.1")
-	change(t, f.desired, map[string]string{"repositories.yaml": "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n- {name: other, url: other.git, path: small, tags: \"v*\"}\n"})
+	change(f.desired, map[string]string{"repositories.yaml": "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n- {name: other, url: other.git, path: small, tags: \"v*\"}\n"})
 	f.withdrawn("packages.git", "1.4.0", was)
-	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n"})
+	change(f.desired, map[string]string{"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n"})
 	kit.Eventually(t, func() error {
 		if pins := f.git(f.Desired(), "for-each-ref", "refs/jibe/packages"); strings.Count(pins, "\n") != 2 {
 			return fmt.Errorf("pins: %s", pins)
@@ -55,11 +48,9 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	build := f.git(filepath.Join(f.Data, "packages", "other.git"), "rev-parse", "v1.4.0:small")
 	f.withdrawn("other.git", "1.4.0", build)
 
-	if err := f.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.git(f.desired.Dir, "revert", "--no-edit", commit)
-	text, err := f.desired.Read("instances/a/vnf.yaml")
+	clone := process.NewClone(t, f.Desired())
+	f.git(clone.Dir, "revert", "--no-edit", commit)
+	text, err := clone.Read("instances/a/vnf.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +60,10 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	if got := f.refusals(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
 		t.Errorf("it would be refused: %s", got)
 	}
-	lands(t, f.desired)
+	f.lands(clone)
 	f.runs("1.4.0")
 	if now := f.pin(); now != was {
 		t.Errorf("it runs %s, and ran %s", now, was)
-	}
-	if err := f.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 
 	// The API finds it, too.
@@ -100,6 +88,8 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 func (f *followed) withdrawn(repository, version, tree string) {
 	f.Helper()
 	f.git(filepath.Join(f.Data, "packages", repository), "tag", "-d", "v"+version)
+	f.packages.Move("refs/heads/seen", f.packages.Head()) // only the repositories of the start are watched, and these have all of them looked at
+	defer f.git(f.packages.Dir, "update-ref", "-d", "refs/heads/seen")
 	kit.Eventually(f.T, func() error {
 		if strings.Contains(f.catalogue(), tree) {
 			return fmt.Errorf("build %s of %s is still known", tree, version)

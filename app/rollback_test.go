@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ type upgraded struct {
 	*process.Server
 	t       *testing.T
 	cloud   *sim.Cloud
-	desired *process.Clone
+	desired *process.Bare
 	sites   int
 }
 
@@ -32,17 +33,20 @@ type upgraded struct {
 func newUpgraded(t *testing.T, sites int) *upgraded {
 	t.Helper()
 	u := &upgraded{t: t, cloud: sim.NewCloud(), sites: sites}
-	var stop func()
-	u.Server, stop = startWith(t, app.Options{Data: t.TempDir(), Cloud: u.cloud, Timeout: time.Hour})
-	t.Cleanup(stop)
-	u.PushPackages(t, []string{process.SmallVnfd, newerSmallVnfd}, process.SmallPackage(),
-		process.NextVersion(t, process.SmallPackage(), "small-1.1", process.SmallVnfd, newerSmallVnfd, "'1.0'", "'1.1'"))
-	u.desired = process.NewClone(t, u.DesiredURL())
+	data := t.TempDir()
+	lay(t, data)
+	packages := process.BareAt(t, filepath.Join(data, "packages", "packages.git"))
+	addSmall(packages)
+	packages.CopyTree("Add the next version", "small-1.1", process.NextVersion(t, process.SmallPackage(), "small-1.1", process.SmallVnfd, newerSmallVnfd, "'1.0'", "'1.1'"), nil)
+	u.desired = process.BareAt(t, filepath.Join(data, "desired.git"))
 	files := map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}
 	for n := range sites {
 		files[u.dir(n)+"/vnf.yaml"] = fmt.Sprintf("id: %s\nname: s%d\nvnfdId: %s\nflavour: simple\nparams: {namespace: s%d}\nmetadata: {tier: t%d}\n", u.id(n), n, process.SmallVnfd, n, n%2)
 	}
-	change(t, u.desired, files)
+	change(u.desired, files)
+	var stop func()
+	u.Server, stop = startWith(t, app.Options{Data: data, Cloud: u.cloud, Timeout: time.Hour})
+	t.Cleanup(stop)
 	u.await(lcm.Instantiate, sites, "COMPLETED")
 	u.cloud.Fail(fmt.Sprintf("Workload/s%d/vdu1", sites-1), "the image small:2 isn't there")
 	return u
@@ -142,7 +146,7 @@ func (u *upgraded) file(failures string) string {
 
 func TestWhatHasFailedIsRolledBackAtTheBudgetAndTheRestStays(t *testing.T) {
 	u := newUpgraded(t, 3)
-	change(t, u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollback")})
+	change(u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollback")})
 	u.heals()
 	u.await(lcm.ChangePackage, 1, "ROLLED_BACK")
 	kit.Eventually(t, func() error {
@@ -161,14 +165,14 @@ func TestWhatHasFailedIsRolledBackAtTheBudgetAndTheRestStays(t *testing.T) {
 
 func TestAllIsTakenBackTheLastOneFirstAndInAFreezeWhereAnAdministratorsFileSaysSo(t *testing.T) {
 	u := newUpgraded(t, 4)
-	change(t, u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollbackAll, rollbackAnytime: true")})
+	change(u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollbackAll, rollbackAnytime: true")})
 	kit.Eventually(t, func() error {
 		if n := len(u.operations(lcm.ChangePackage)); n != 4 {
 			return fmt.Errorf("%d upgrades were begun", n)
 		}
 		return nil
 	})
-	change(t, u.desired, map[string]string{"instances/maintenance.yaml": "freezes: [{until: 2999-01-01T00:00:00Z, reason: new year}]\n"})
+	change(u.desired, map[string]string{"instances/maintenance.yaml": "freezes: [{until: 2999-01-01T00:00:00Z, reason: new year}]\n"})
 	u.heals()
 	r := u.becomes("rolled back")
 	if r.Counts.Back != 4 || r.Counts.Completed != 0 {
@@ -190,22 +194,19 @@ func TestAllIsTakenBackTheLastOneFirstAndInAFreezeWhereAnAdministratorsFileSaysS
 
 func TestARolloutOfAVersionPinsTheNewestSelectsByMetadataAndRetriesWhatFailed(t *testing.T) {
 	u := newUpgraded(t, 3)
-	change(t, u.desired, map[string]string{"rollouts/edge.yaml": "# to the newest\nselect: {product: small, labels: {tier: t0}}\nto: {version: 1.x, params: {mode: fast}}\natOnce: 5\n"})
+	change(u.desired, map[string]string{"rollouts/edge.yaml": "# to the newest\nselect: {product: small, labels: {tier: t0}}\nto: {version: 1.x, params: {mode: fast}}\natOnce: 5\n"})
 	u.await(lcm.ChangePackage, 1, "FAILED_TEMP")
 	u.await(lcm.ChangePackage, 1, "COMPLETED")
 	u.becomes("halted")
 	if got := u.runs(); got != "1.1 1.0 1.0" {
 		t.Errorf("the sites run %s", got)
 	}
-	if err := u.desired.Reset(t.Context()); err != nil {
-		t.Fatal(err)
+	text := u.desired.Read("rollouts/edge.yaml")
+	if !strings.HasPrefix(text, "# to the newest\n") || strings.Contains(text, "version") || !strings.Contains(text, newerSmallVnfd) || !strings.Contains(text, "package: ") {
+		t.Errorf("the file is:\n%s", text)
 	}
-	text, err := u.desired.Read("rollouts/edge.yaml")
-	if err != nil || !strings.HasPrefix(text, "# to the newest\n") || strings.Contains(text, "version") || !strings.Contains(text, newerSmallVnfd) || !strings.Contains(text, "package: ") {
-		t.Errorf("the file is (%v):\n%s", err, text)
-	}
-	if text, err := u.desired.Read(u.dir(0) + "/vnf.yaml"); err != nil || !strings.Contains(text, "mode: fast") || !strings.Contains(text, "namespace: s0") {
-		t.Errorf("the site's file is (%v):\n%s", err, text)
+	if text := u.desired.Read(u.dir(0) + "/vnf.yaml"); !strings.Contains(text, "mode: fast") || !strings.Contains(text, "namespace: s0") {
+		t.Errorf("the site's file is:\n%s", text)
 	}
 
 	const ask = "/jibe/v1/rollouts/edge/"

@@ -2,8 +2,13 @@ package app_test
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
+	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,10 +21,83 @@ import (
 
 // start runs the whole of Jibe in this process, on a data directory and a simulated cloud;
 // remote is what its desired repository is a mirror of, "" where it is the only one. stop
-// ends it in order.
+// ends it in order. It polls nothing: of what comes to a remote it is told by [poke].
 func start(t testing.TB, data string, cloud *sim.Cloud, remote string) (s *process.Server, stop func()) {
 	t.Helper()
-	return startWith(t, app.Options{Data: data, Remote: remote, Cloud: cloud, Poll: 50 * time.Millisecond})
+	if remote == "" {
+		lay(t, data)
+	}
+	return startWith(t, app.Options{Data: data, Remote: remote, Cloud: cloud, Poll: time.Hour})
+}
+
+// laidAt is where [laid] is, "" for nowhere.
+var laidAt string
+
+// laid is a data directory on which a server has run once.
+var laid = sync.OnceValues(func() (data string, err error) {
+	data, err = os.MkdirTemp("", "jibe-app-") // which TestMain removes
+	if err != nil {
+		return "", err
+	}
+	laidAt = data
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	o := app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Log: slog.New(slog.DiscardHandler), Ready: func(*app.Server) { end() }}
+	return data, app.Run(ctx, o)
+})
+
+// lay makes a data directory what the first start would make of it, by copying: that runs no git. A directory in
+// which there is something stays as it is.
+func lay(t testing.TB, data string) {
+	t.Helper()
+	if there, err := os.ReadDir(data); err == nil && len(there) > 0 {
+		return
+	}
+	from, err := laid()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(data, strings.TrimPrefix(name, from))
+		info, err := d.Info()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(to, info.Mode().Perm())
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, text, info.Mode().Perm())
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// poke tells a server that something was pushed to its remote, as a forge's webhook does.
+func poke(t testing.TB, s *process.Server) {
+	t.Helper()
+	s.Want(t, http.StatusAccepted, http.MethodPost, "/webhook", nil, nil)
+}
+
+// desiredOf and packagesOf are the repositories of a server that a test writes past the hooks, of which such a server
+// has none.
+func desiredOf(t testing.TB, s *process.Server) *process.Bare { return process.BareAt(t, s.Desired()) }
+
+func packagesOf(t testing.TB, s *process.Server) *process.Bare {
+	return process.BareAt(t, filepath.Join(s.Data, "packages", "packages.git"))
+}
+
+// addSmall adds the small package to a package repository.
+func addSmall(packages *process.Bare) {
+	packages.CopyTree("Add the package", "small", process.SmallPackage(), nil)
 }
 
 // startWith is start with more options.
@@ -53,41 +131,5 @@ func startWith(t testing.TB, o app.Options) (s *process.Server, stop func()) {
 	return nil, nil
 }
 
-// change commits files and pushes them.
-func change(t *testing.T, c *process.Clone, files map[string]string) {
-	t.Helper()
-	if err := c.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		if err := c.Write(name, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	push(t, c)
-}
-
-func push(t *testing.T, c *process.Clone) {
-	t.Helper()
-	if _, err := c.Commit(t.Context(), "Change what the test needs"); err != nil {
-		t.Fatal(err)
-	}
-	lands(t, c)
-}
-
-// lands pushes what the clone has committed, on top of what Jibe commits meanwhile.
-func lands(t *testing.T, c *process.Clone) {
-	t.Helper()
-	for {
-		err := c.Push(t.Context())
-		if err == nil {
-			return
-		}
-		if !process.Overtaken(err) {
-			t.Fatal(err)
-		}
-		if err := c.Rebase(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
+// change commits files on top of what is in a repository.
+func change(b *process.Bare, files map[string]string) { b.Change("Change what the test needs", files) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,7 +45,7 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 	f := newFollowed(t, "")
 	f.upstream("same.git", nil, "1.4.0")
 	f.upstream("other.git", nil, "2.0.0")
-	change(t, f.desired, map[string]string{"vims/spare.yaml": "type: sim\n"})
+	change(f.desired, map[string]string{"vims/spare.yaml": "type: sim\n"})
 	spare := cloud()
 	spare["spare"] = &desired.VIM{Type: "sim"}
 	gone := []admission.Candidate{{Dir: "instances/a", Instance: followID}}
@@ -85,7 +84,7 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 func TestAVIMCanNotGoWhileATerminationIsUnderWayThere(t *testing.T) {
 	f := newFollowed(t, "")
 	f.cloud.Hold(followObject, true)
-	change(t, f.desired, map[string]string{"instances/a/vnf.yaml": f.file("state: notInstantiated\n")})
+	change(f.desired, map[string]string{"instances/a/vnf.yaml": f.file("state: notInstantiated\n")})
 	f.terminates("PROCESSING")
 	const want = "vims/cloud.yaml: can't go: 1 instance runs at VIM cloud: instances/a"
 	if got := f.refusals(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); !strings.HasPrefix(got, want) {
@@ -114,13 +113,10 @@ func (f *followed) terminates(state string) {
 }
 
 func TestAnInstanceThatGoesInThePushOfItsVIMIsTerminatedByTheDefinitionBefore(t *testing.T) {
-	for name, how := range map[string]func(f *followed){
-		"removed": func(f *followed) { f.git(f.desired.Dir, "rm", "-r", "--quiet", "vims", "instances") },
-		"notInstantiated": func(f *followed) {
-			f.git(f.desired.Dir, "rm", "-r", "--quiet", "vims")
-			if err := f.desired.Write("instances/a/vnf.yaml", f.file("state: notInstantiated\n")); err != nil {
-				f.Fatal(err)
-			}
+	for name, how := range map[string]func(f *followed) map[string]string{
+		"removed": func(*followed) map[string]string { return map[string]string{"vims": "", "instances": ""} },
+		"notInstantiated": func(f *followed) map[string]string {
+			return map[string]string{"vims": "", "instances/a/vnf.yaml": f.file("state: notInstantiated\n")}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,15 +124,8 @@ func TestAnInstanceThatGoesInThePushOfItsVIMIsTerminatedByTheDefinitionBefore(t 
 			if len(f.cloud.Instances()) == 0 {
 				t.Fatal("nothing runs: the rest proves nothing")
 			}
-			if err := f.desired.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			how(f)
 			f.cloud.Hold(followObject, true)
-			if _, err := f.desired.Commit(t.Context(), "Close the site"); err != nil {
-				t.Fatal(err)
-			}
-			lands(t, f.desired)
+			f.desired.Change("Close the site", how(f))
 			f.terminates("PROCESSING")
 			// The next process finds it, too.
 			f.stop()
@@ -153,9 +142,8 @@ func TestAnInstanceThatGoesInThePushOfItsVIMIsTerminatedByTheDefinitionBefore(t 
 // newForged is newFollowed where the desired repository is a mirror of a forge's.
 func newForged(t *testing.T) *followed {
 	t.Helper()
-	f := &followed{T: t, cloud: sim.NewCloud(), remote: filepath.Join(t.TempDir(), "forge.git")}
-	f.git(t.TempDir(), "init", "--quiet", "--bare", "--initial-branch=main", f.remote)
-	f.desired = process.NewClone(t, f.remote)
+	f := &followed{T: t, cloud: sim.NewCloud(), desired: process.NewBare(t)}
+	f.remote = f.desired.Dir
 	f.onForge("Begin", map[string]string{
 		"repositories.yaml":    "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n",
 		"vims/cloud.yaml":      "type: sim\ndefault: true\n",
@@ -163,7 +151,7 @@ func newForged(t *testing.T) *followed {
 	})
 	f.start(t.TempDir())
 	t.Cleanup(func() { f.stop() })
-	f.packages = process.NewClone(t, filepath.Join(f.Data, "packages", "packages.git"))
+	f.packages = packagesOf(t, f.Server)
 	f.release(nil, "1.4.0", "1.4.1")
 	f.runs("1.4.0")
 	return f
@@ -172,25 +160,9 @@ func newForged(t *testing.T) *followed {
 // onForge pushes a change to the forge, where no hook stands; "" removes a file or folder.
 func (f *followed) onForge(why string, files map[string]string) {
 	f.Helper()
+	f.desired.Change(why, files)
 	if f.Server != nil {
-		if err := f.desired.Reset(f.Context()); err != nil {
-			f.Fatal(err)
-		}
-	}
-	for name, text := range files {
-		err := f.desired.Remove(name)
-		if text != "" {
-			err = f.desired.Write(name, text)
-		}
-		if err != nil {
-			f.Fatal(err)
-		}
-	}
-	if _, err := f.desired.Commit(f.Context(), why); err != nil {
-		f.Fatal(err)
-	}
-	if err := f.desired.Push(f.Context()); err != nil {
-		f.Fatal(err)
+		poke(f.T, f.Server)
 	}
 }
 

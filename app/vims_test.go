@@ -134,7 +134,7 @@ func TestVIMsAreRegisteredShownChangedAndRemovedByTheAPI(t *testing.T) {
 
 	// A change keeps what it doesn't have, and the comments of a person.
 	before := r.file("core")
-	change(t, f.desired, map[string]string{"vims/core.yaml": "# Ours, in Hall 3.\n" + before + "\n"})
+	change(f.desired, map[string]string{"vims/core.yaml": "# Ours, in Hall 3.\n" + before + "\n"})
 	got := r.ask(http.StatusOK, http.MethodPut, "/"+id+".json", map[string]any{"vim": map[string]any{"description": "in Hall 3"}})["vim"].(map[string]any)
 	after := r.file("core")
 	if got["description"] != "in Hall 3" || !strings.HasPrefix(after, "# Ours, in Hall 3.\n") || strings.Replace(after, "\ndescription: in Hall 3", "", 1) != "# Ours, in Hall 3.\n"+before {

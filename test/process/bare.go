@@ -181,6 +181,16 @@ func (b *Bare) Move(ref, object string) {
 	kit.Eventually(b.t, func() error { return b.move(ref, object, b.At(ref)) })
 }
 
+// MoveFrom has a ref stand at an object in place of another one, and reports whether it stood there.
+func (b *Bare) MoveFrom(ref, to, from string) bool {
+	b.t.Helper()
+	err := b.move(ref, to, from)
+	if err != nil && !errors.Is(err, errMoved) {
+		b.t.Fatal(err)
+	}
+	return err == nil
+}
+
 // onTop commits what change makes of the files of the branch main, and moves it there.
 func (b *Bare) onTop(message string, change func(all map[string]treeFile)) (commit string) {
 	b.t.Helper()
