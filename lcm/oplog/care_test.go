@@ -46,6 +46,7 @@ func TestARepairBesideAnOperationThatWaitsChangesNothingElseOfTheInstance(t *tes
 }
 
 func TestARepairBesideEndsAsTheOperationGoesOnInWhateverStateItIs(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		events []lcm.Event
 		want   lcm.State

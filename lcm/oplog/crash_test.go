@@ -44,6 +44,7 @@ func (m *mortal) Put(ctx context.Context, recs ...store.Record) ([]store.Record,
 // at their Put, repeats those as a restarted process does, and then compares the
 // outbox with the records.
 func TestACrashAtAnyPutLosesNothingAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var runs atomic.Int64
 	rapid.Check(t, func(r *rapid.T) {

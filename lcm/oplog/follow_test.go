@@ -158,6 +158,7 @@ func changeAtRandom(ctx context.Context, l *oplog.Log, random *rand.Rand, name s
 }
 
 func TestLogsOverOneStoreEndAlike(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ logs, lost int }{{2, 0}, {3, 0}, {3, 5}} {
 		t.Run(fmt.Sprintf("logs=%d,lost=%d", c.logs, c.lost), func(t *testing.T) {
 			t.Parallel()
@@ -233,6 +234,7 @@ func (s *lateAnswer) Put(ctx context.Context, recs ...store.Record) ([]store.Rec
 }
 
 func TestAnOperationThatIsRemovedBeforeItsWriterIsAnsweredIsntListed(t *testing.T) {
+	t.Parallel()
 	s := newLosing(t)
 	answered := &lateAnswer{Store: s, done: make(chan struct{}), release: make(chan struct{}), tell: make(chan struct{})}
 	release := sync.OnceFunc(func() { close(answered.release) })
@@ -265,6 +267,7 @@ func TestAnOperationThatIsRemovedBeforeItsWriterIsAnsweredIsntListed(t *testing.
 }
 
 func TestWhatOneLogHasWrittenIsFoundInAnotherThatIsSynced(t *testing.T) {
+	t.Parallel()
 	s := newLosing(t)
 	one, other := follows(t, s, time.Now), follows(t, s, time.Now)
 	random := rand.New(rand.NewPCG(7, 7))
@@ -303,6 +306,7 @@ func TestWhatOneLogHasWrittenIsFoundInAnotherThatIsSynced(t *testing.T) {
 }
 
 func TestPagesNeitherLoseNorRepeatAnOperationWhileAnotherLogWrites(t *testing.T) {
+	t.Parallel()
 	s := newLosing(t)
 	writer, reader := follows(t, s, time.Now), follows(t, s, time.Now)
 	const steady = 60

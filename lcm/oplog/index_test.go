@@ -110,6 +110,7 @@ func live(t *testing.T, l *oplog.Log, n int) {
 }
 
 func TestEntriesAreWhatTheRecordsSayAtOnceAndAfterAStart(t *testing.T) {
+	t.Parallel()
 	l, s := newLog(t)
 	live(t, l, 120)
 	must(t, l.Prepare(t.Context(), lcm.Operation{ID: "prepared", Instance: "new", Type: lcm.Instantiate}))
@@ -134,6 +135,7 @@ func sum(counts map[oplog.OperationKind]int) int {
 }
 
 func TestAQueryPicksWhatAFilterOfAllWould(t *testing.T) {
+	t.Parallel()
 	l, _ := newLog(t)
 	live(t, l, 150)
 	all := slices.Collect(l.OperationEntries(oplog.OperationQuery{}))
@@ -185,6 +187,7 @@ func TestAQueryPicksWhatAFilterOfAllWould(t *testing.T) {
 }
 
 func TestAnIterationSeesTheMomentAtWhichItBegan(t *testing.T) {
+	t.Parallel()
 	l, _ := newLog(t)
 	live(t, l, 100)
 	was := entries(t, l)
@@ -227,6 +230,7 @@ func forgetHistory(t *testing.T, s store.Store, keep func(id string) bool) {
 }
 
 func TestAStoreOfAFormerVersionGetsItsEntriesHoweverOftenThatIsInterrupted(t *testing.T) {
+	t.Parallel()
 	l, s := newLog(t)
 	live(t, l, 100)
 	must(t, l.Created(t.Context(), "forgotten", lcm.VNF{}, rev("t")))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -35,9 +36,17 @@ func newPast(t *testing.T) *past {
 // operate has an operation of an instance reach a state; an hour passes.
 func (p *past) operate(instance, id string, typ lcm.Type, events ...lcm.Event) {
 	p.Helper()
+	must(p.T, p.tryOperate(instance, id, typ, p.now, events...))
+	p.now = p.now.Add(time.Hour)
+}
+
+func (p *past) tryOperate(instance, id string, typ lcm.Type, started time.Time, events ...lcm.Event) error {
 	op := newOp(id, typ, "t"+id, "u"+id)
-	op.Instance = instance
-	born(p.T, p.log, op)
+	op.Instance, op.Started = instance, started
+	if _, err := p.log.Born(p.Context(), op); err != nil {
+		return err
+	}
+
 	_, err := p.log.Record(p.Context(), id, func(op *lcm.Operation, _ *lcm.Instance) error {
 		for _, e := range events {
 			if err := op.Advance(e, p.now, nil); err != nil {
@@ -46,7 +55,25 @@ func (p *past) operate(instance, id string, typ lcm.Type, events ...lcm.Event) {
 		}
 		return nil
 	})
-	must(p.T, err)
+	return err
+}
+
+// operateMany has n operations complete, op0 of inst0, op1 of inst1 and so on; an hour passes. The
+// instances are operated on side by side, as the store then needs one fsync for all that come together.
+func (p *past) operateMany(n, instances int) {
+	p.Helper()
+	var g errgroup.Group
+	for k := range instances {
+		g.Go(func() error {
+			for i := k; i < n; i += instances {
+				if err := p.tryOperate(fmt.Sprint("inst", k), fmt.Sprint("op", i), lcm.Scale, p.now.Add(time.Duration(i)*time.Second), done...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	must(p.T, g.Wait())
 	p.now = p.now.Add(time.Hour)
 }
 
@@ -71,6 +98,7 @@ func (p *past) left() string {
 var done = []lcm.Event{lcm.Granted, lcm.Converged}
 
 func TestOldOperationsAreRemovedBeyondTheNewestOfTheirInstance(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		keep oplog.Keep
 		want string
@@ -106,6 +134,7 @@ func TestOldOperationsAreRemovedBeyondTheNewestOfTheirInstance(t *testing.T) {
 }
 
 func TestWhatIsStillNeededIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	everything := oplog.Keep{Age: time.Nanosecond}
 	for name, c := range map[string]struct {
 		happen func(p *past)
@@ -167,11 +196,10 @@ func TestTheNewestChangesOfThePackageStay(t *testing.T) {
 }
 
 func TestManyAreRemovedInSmallPutsAnInterruptionOfWhichLosesNothing(t *testing.T) {
+	t.Parallel()
 	p := newPast(t)
 	const n = 350
-	for i := range n {
-		p.operate(fmt.Sprint("inst", i%10), fmt.Sprint("op", i), lcm.Scale, done...)
-	}
+	p.operateMany(n, 10)
 	killed := errors.New("killed")
 	largest, puts := 0, 0
 	p.store.fail = func(recs []store.Record) error {
@@ -198,10 +226,9 @@ func TestManyAreRemovedInSmallPutsAnInterruptionOfWhichLosesNothing(t *testing.T
 }
 
 func TestOthersWriteWhileOperationsAreRemoved(t *testing.T) {
+	t.Parallel()
 	p := newPast(t)
-	for i := range 300 {
-		p.operate(fmt.Sprint("inst", i%3), fmt.Sprint("op", i), lcm.Scale, done...)
-	}
+	p.operateMany(300, 3)
 	var g sync.WaitGroup
 	for i := range 3 {
 		g.Go(func() {

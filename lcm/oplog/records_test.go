@@ -113,6 +113,7 @@ func TestARecordIsReadAsItWasWrittenAndNotAsItWasHeld(t *testing.T) {
 }
 
 func TestARecordThatIsTooLargeToBeKeptIsReadFromTheStore(t *testing.T) {
+	t.Parallel()
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Scale, "t0", "t1"))
 	for _, text := range []string{strings.Repeat("x", 2<<20), "short"} {
