@@ -43,7 +43,7 @@ func inside(name, dir string) bool {
 }
 
 func archive(ctx context.Context, dir, to string) error {
-	if err := checkGit(ctx); err != nil {
+	if err := checkGitOnce(ctx); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(to); err == nil {

@@ -52,6 +52,8 @@ func has(t *testing.T, dir, object string) bool {
 }
 
 func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
+	t.Parallel()
+
 	opt, revs := longHistory(t, 20)
 	archive := filepath.Join(t.TempDir(), "archive.git")
 	whole, stale := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "stale")
@@ -123,6 +125,8 @@ func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
 }
 
 func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
+	t.Parallel()
+
 	opt, revs := longHistory(t, 12)
 	archive := filepath.Join(t.TempDir(), "archive.git")
 	for i := range 3 {
@@ -159,6 +163,8 @@ func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
 }
 
 func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+
 	opt, revs := longHistory(t, 10)
 	archive := filepath.Join(t.TempDir(), "archive.git")
 	if err := Archive(t.Context(), opt.Dir, archive); err != nil {
@@ -220,6 +226,8 @@ func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
 }
 
 func TestHistoryStaysThatAnOperationGoesBy(t *testing.T) {
+	t.Parallel()
+
 	opt, revs := longHistory(t, 10)
 	report := cutTo(t, CutOptions{Options: opt, Commits: 2, Moving: []desired.Revision{revs[4], revs[7]}}, filepath.Join(t.TempDir(), "a.git"))
 	if report.First != revs[4].Commit || report.Held != revs[4].Commit || report.Kept != 6 {
@@ -232,6 +240,8 @@ func TestHistoryStaysThatAnOperationGoesBy(t *testing.T) {
 }
 
 func TestACutKeepsMergesBranchesAndTags(t *testing.T) {
+	t.Parallel()
+
 	opt, revs := longHistory(t, 4)
 	work := filepath.Join(t.TempDir(), "work")
 	runGit(t, "", "clone", "-q", opt.Dir, work)
@@ -272,6 +282,8 @@ func TestACutKeepsMergesBranchesAndTags(t *testing.T) {
 }
 
 func TestACutIsRefusedWhereItWouldLoseSomething(t *testing.T) {
+	t.Parallel()
+
 	opt, _ := longHistory(t, 5)
 	archive := filepath.Join(t.TempDir(), "a.git")
 	if err := Archive(t.Context(), opt.Dir, archive); err != nil {
@@ -318,6 +330,8 @@ func TestACutIsRefusedWhereItWouldLoseSomething(t *testing.T) {
 }
 
 func TestACutByAgeKeepsTheStateAtThatTime(t *testing.T) {
+	t.Parallel()
+
 	opt, revs := longHistory(t, 10) // one second apart, and notes between them
 	at, err := time.Parse(time.RFC3339, runGit(t, opt.Dir, "log", "-1", "--format=%cI", revs[6].Commit))
 	if err != nil {

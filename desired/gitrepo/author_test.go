@@ -10,6 +10,8 @@ import (
 )
 
 func TestTheAuthorsOfAllInstancesAreThoseThatGitNames(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	random := rand.New(rand.NewPCG(14, 14))
 	const instances = 6

@@ -32,6 +32,8 @@ func healedBeside(t *testing.T, r *Repo, id string, from desired.Revision, op st
 }
 
 func TestAWriteBesideWhatWaitsIsTwoCommitsThatComeTogether(t *testing.T) {
+	t.Parallel()
+
 	f := newHTTPForge(t)
 	key := []byte("a key of 32 bytes for these tests")
 	r := openRepo(t, Options{Remote: f.url, PollInterval: time.Hour, Key: key})
@@ -86,6 +88,8 @@ func TestAWriteBesideWhatWaitsIsTwoCommitsThatComeTogether(t *testing.T) {
 }
 
 func TestAWriteBesideWhatWaitsIsRefusedWholeAndIsAnyOtherWhereNothingWaits(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	id := testID(1)
 	operated := mustWrite(t, r, id, shardDir(id), 1)

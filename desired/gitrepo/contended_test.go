@@ -71,6 +71,8 @@ func (x *exchanges) observe(command string, _ time.Duration, err error) {
 // An interval that is longer than the test shows that a push which git has not even sent doesn't
 // wait for it, nor for anything else.
 func TestAPushThatOthersWereFasterThanIsMadeAgainAtOnceAfterOneFetch(t *testing.T) {
+	t.Parallel()
+
 	const faster = 5
 	for _, interval := range []time.Duration{0, MaxPushInterval} {
 		t.Run(fmt.Sprint("push interval ", interval), func(t *testing.T) {
@@ -112,6 +114,8 @@ func TestAPushThatOthersWereFasterThanIsMadeAgainAtOnceAfterOneFetch(t *testing.
 }
 
 func TestWritesThatComeWhileAPushIsMadeAgainGoWithIt(t *testing.T) {
+	t.Parallel()
+
 	const others = 5
 	f := newHTTPForge(t)
 	var did exchanges
@@ -157,6 +161,8 @@ func TestWritesThatComeWhileAPushIsMadeAgainGoWithIt(t *testing.T) {
 }
 
 func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
+	t.Parallel()
+
 	const replicas, writers, lasts = 3, 6, 5 * time.Second
 	f := newHTTPForge(t)
 	s := sharedStore(t)
@@ -207,6 +213,8 @@ func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
 
 // As long as somebody else moves a branch of the remote, whose git has a lock then, nobody else can.
 func TestWhatMeetsAPushOfSomebodyElseAtTheRemoteIsMadeWhenThatIsOver(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)

@@ -53,6 +53,8 @@ func writeUntilKilled(dir string) int {
 }
 
 func TestAKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
+	t.Parallel()
+
 	kills := 8
 	if testing.Short() {
 		kills = 2

@@ -10,14 +10,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// repositoryConfig is what every repository of Jibe's is set to at each start.
-// git's default syncs nothing on a push or an update-ref.
-func repositoryConfig() [][2]string {
+// repositoryConfig is what every repository of Jibe's is set to at each start; proc are the refs whose
+// pushes the hook proc-receive gets. git's default syncs nothing on a push or an update-ref.
+func repositoryConfig(proc string) [][2]string {
 	return [][2]string{
 		{"core.fsync", "all"},
 		{"core.fsyncMethod", "fsync"},
@@ -28,7 +29,7 @@ func repositoryConfig() [][2]string {
 		{"receive.denyDeletes", "true"},
 		{"receive.denyNonFastForwards", "true"},
 		{"receive.advertisePushOptions", "true"},
-		{"receive.procReceiveRefs", strings.TrimSuffix(landingRefs, "/")},
+		{"receive.procReceiveRefs", proc},
 		{"receive.fsckObjects", "true"},
 		{"receive.unpackLimit", "1"},
 		{"receive.maxInputSize", "268435456"},
@@ -44,6 +45,20 @@ func repositoryConfig() [][2]string {
 }
 
 var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
+
+// gitChecked is set once this process has found git to be new enough, so that it asks once for all its repositories.
+var gitChecked atomic.Bool
+
+// checkGitOnce is [checkGit] until that has succeeded.
+func checkGitOnce(ctx context.Context) error {
+	if gitChecked.Load() {
+		return nil
+	}
+
+	err := checkGit(ctx)
+	gitChecked.Store(err == nil)
+	return err
+}
 
 // checkGit refuses a git that is too old to sync what is pushed.
 func checkGit(ctx context.Context) error {
@@ -65,7 +80,7 @@ func checkGit(ctx context.Context) error {
 
 // create makes the bare repository whole under another name and renames it, so
 // that a crash never leaves half of one.
-func create(ctx context.Context, dir, branch string) error {
+func create(ctx context.Context, dir, branch, proc string) error {
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
@@ -83,7 +98,7 @@ func create(ctx context.Context, dir, branch string) error {
 			return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 		}
 	}
-	if err := appendConfig(filepath.Join(tmp, "config")); err != nil {
+	if err := appendConfig(filepath.Join(tmp, "config"), proc); err != nil {
 		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 	}
 	// An empty directory that someone made beforehand is fine; rename replaces it.
@@ -98,12 +113,12 @@ func create(ctx context.Context, dir, branch string) error {
 
 // appendConfig writes the whole configuration at once: a "git config" for each
 // entry would be twenty processes.
-func appendConfig(name string) error {
+func appendConfig(name, proc string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
-	for _, kv := range repositoryConfig() {
+	for _, kv := range repositoryConfig(proc) {
 		section, key, _ := strings.Cut(kv[0], ".")
 		if _, err := fmt.Fprintf(f, "[%s]\n\t%s = %s\n", section, key, kv[1]); err != nil {
 			_ = f.Close()
@@ -115,7 +130,7 @@ func appendConfig(name string) error {
 }
 
 // configure sets what isn't set already.
-func configure(ctx context.Context, dir string) error {
+func configure(ctx context.Context, dir, proc string) error {
 	runner := git.Runner{Dir: dir}
 	out, err := runner.Run(ctx, "config", "--local", "--list", "-z")
 	if err != nil {
@@ -126,7 +141,7 @@ func configure(ctx context.Context, dir string) error {
 		key, value, _ := strings.Cut(item, "\n")
 		have[key] = value
 	}
-	for _, kv := range repositoryConfig() {
+	for _, kv := range repositoryConfig(proc) {
 		if have[strings.ToLower(kv[0])] == kv[1] {
 			continue
 		}
@@ -139,19 +154,24 @@ func configure(ctx context.Context, dir string) error {
 
 // Create makes the bare repository at dir where there is none yet; [Open] does so too.
 func Create(ctx context.Context, dir, branch string) error {
-	return prepare(ctx, dir, Options{Branch: branch}.withDefaults().Branch)
+	return prepare(ctx, dir, Options{Branch: branch}.withDefaults())
 }
 
 // prepare makes sure that dir is a bare repository that can be used, and makes
 // it on the first start.
-func prepare(ctx context.Context, dir, branch string) error {
-	if err := checkGit(ctx); err != nil {
+func prepare(ctx context.Context, dir string, opt Options) error {
+	if err := checkGitOnce(ctx); err != nil {
 		return err
+	}
+
+	proc := strings.TrimSuffix(landingRefs, "/")
+	if opt.Remote != "" {
+		proc = mirrorRefs
 	}
 	items, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(items) == 0:
-		return create(ctx, dir, branch)
+		return create(ctx, dir, opt.Branch, proc)
 	case err != nil:
 		return fmt.Errorf("%w: open the desired repository: %w", desired.ErrUnavailable, err)
 	}
@@ -168,7 +188,7 @@ func prepare(ctx context.Context, dir, branch string) error {
 	if f := strings.Fields(out); len(f) != 2 || f[0] != "true" || f[1] != "sha1" {
 		return fmt.Errorf("%s is no bare repository of SHA-1 objects (git init --bare makes one)", dir)
 	}
-	if err := configure(ctx, dir); err != nil {
+	if err := configure(ctx, dir, proc); err != nil {
 		return err
 	}
 	return clearLeftovers(dir)

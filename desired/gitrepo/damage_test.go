@@ -15,6 +15,8 @@ import (
 )
 
 func TestADamagedRepositoryIsAnErrorNotAnEmptyOne(t *testing.T) {
+	t.Parallel()
+
 	must := func(t *testing.T, err error) {
 		t.Helper()
 		if err != nil {
@@ -73,6 +75,8 @@ func TestADamagedRepositoryIsAnErrorNotAnEmptyOne(t *testing.T) {
 }
 
 func TestADiskThatRefusesIsUnavailableAndRecovers(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	first := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	packs := filepath.Join(r.opt.Dir, "objects/pack")
@@ -98,6 +102,8 @@ func TestADiskThatRefusesIsUnavailableAndRecovers(t *testing.T) {
 }
 
 func TestLocksThatACrashLeftAreBroken(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	for i, name := range []string{"refs/heads/main.lock", "HEAD.lock", "packed-refs.lock", "refs/jibe/packages/191a7a5c2653cc2f8bdd0001651b2ad9306c5c8a.lock"} {
@@ -123,6 +129,8 @@ func TestLocksThatACrashLeftAreBroken(t *testing.T) {
 }
 
 func TestALockThatIsHeldIsLeftAlone(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	lock := filepath.Join(r.opt.Dir, "HEAD.lock")
@@ -138,6 +146,8 @@ func TestALockThatIsHeldIsLeftAlone(t *testing.T) {
 }
 
 func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{}) // without a hook, as a remote is
 	var good []desired.Revision
 	for i := range 3 {
@@ -187,6 +197,8 @@ func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
 }
 
 func TestNotesAreReadByGit(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	rev := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-m", "by hand", rev.Commit)
@@ -215,6 +227,8 @@ func TestNotesAreReadByGit(t *testing.T) {
 }
 
 func TestANoteThatIsFullKeepsNoOtherFromBeingWritten(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	full := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	other := mustWrite(t, r, testID(1), "", 2)

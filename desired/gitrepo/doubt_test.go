@@ -34,6 +34,8 @@ func scale(ctx context.Context, r *Repo, n int, op string) (desired.Revision, er
 }
 
 func TestAPushWhoseAnswerIsLostLandsExactlyOnce(t *testing.T) {
+	t.Parallel()
+
 	for _, c := range []struct {
 		name   string
 		mishap func(f *httpForge) func(w http.ResponseWriter, take func() *httptest.ResponseRecorder)
@@ -97,6 +99,8 @@ func TestAPushWhoseAnswerIsLostLandsExactlyOnce(t *testing.T) {
 }
 
 func TestAPushThatTheRemoteRefusesIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+
 	f := newHTTPForge(t)
 	r := openRepo(t, Options{Remote: f.url, PollInterval: time.Hour})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -121,6 +125,8 @@ func TestAPushThatTheRemoteRefusesIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestAPushInDoubtWhileTheRemoteIsAwayIsAnsweredWhenItIsBack(t *testing.T) {
+	t.Parallel()
+
 	for _, taken := range []bool{true, false} {
 		t.Run(fmt.Sprint("taken: ", taken), func(t *testing.T) {
 			f := newHTTPForge(t)
@@ -165,6 +171,8 @@ func TestAPushInDoubtWhileTheRemoteIsAwayIsAnsweredWhenItIsBack(t *testing.T) {
 }
 
 func TestAPushThatAFormerProcessLeftInDoubtIsTakenOrCanNotArriveAnyMore(t *testing.T) {
+	t.Parallel()
+
 	for _, taken := range []bool{true, false} {
 		t.Run(fmt.Sprint("taken: ", taken), func(t *testing.T) {
 			f := newHTTPForge(t)

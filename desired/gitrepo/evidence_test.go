@@ -8,6 +8,8 @@ import (
 )
 
 func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	id := testID(1)
 	trailers := []desired.Trailer{{Key: desired.TrailerOperation, Value: "made"}, {Key: desired.TrailerParams, Value: `{"a":"b"}`}}
@@ -57,6 +59,8 @@ func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
 }
 
 func TestTheRequestBehindARevisionIsFoundWhereJibeMadeItsCommit(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	id, other := testID(1), testID(2)
 	write := func(instance string, level int, trailers ...desired.Trailer) desired.Revision {

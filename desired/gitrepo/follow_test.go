@@ -14,6 +14,8 @@ import (
 )
 
 func TestOneCommitOfVeryManyNewInstancesIsFollowed(t *testing.T) {
+	t.Parallel()
+
 	if testing.Short() {
 		t.Skip("it takes some seconds")
 	}
@@ -48,6 +50,8 @@ func TestOneCommitOfVeryManyNewInstancesIsFollowed(t *testing.T) {
 }
 
 func TestABranchThatCantBeFollowedIsTriedAgainByItselfAndHealthSaysSoUntilItIs(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{PollInterval: time.Hour})
 	mustWrite(t, r, testID(1), "instances/a", 1)
 	c := clone(t, r)
@@ -90,6 +94,8 @@ func TestABranchThatCantBeFollowedIsTriedAgainByItselfAndHealthSaysSoUntilItIs(t
 }
 
 func TestABranchThatIsBackWhereItWasIsWell(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{PollInterval: time.Hour})
 	was := mustWrite(t, r, testID(1), "instances/a", 1).Commit
 	ref := filepath.Join(r.opt.Dir, "refs", "heads", "main")

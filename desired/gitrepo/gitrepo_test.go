@@ -84,7 +84,7 @@ func runGit(tb testing.TB, dir string, args ...string) string {
 func tryGit(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(git.Runner{}.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+	cmd.Env = append(git.Runner{}.Environ(),
 		"GIT_AUTHOR_NAME=A Person", "GIT_AUTHOR_EMAIL=person@example.com",
 		"GIT_COMMITTER_NAME=A Person", "GIT_COMMITTER_EMAIL=person@example.com")
 	out, err := cmd.CombinedOutput()
@@ -133,6 +133,8 @@ func fsck(tb testing.TB, r *Repo) {
 }
 
 func TestAWriteIsACommitThatGitSees(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Now: tick()})
 	if r.Head() != "" || len(r.List()) != 0 {
 		t.Fatalf("a new repository has head %q and %d instances", r.Head(), len(r.List()))
@@ -171,6 +173,8 @@ func TestAWriteIsACommitThatGitSees(t *testing.T) {
 }
 
 func TestAWriteThatChangesNothingMakesNoCommit(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	id := testID(1)
 	first := mustWrite(t, r, id, shardDir(id), 1)
@@ -180,6 +184,8 @@ func TestAWriteThatChangesNothingMakesNoCommit(t *testing.T) {
 }
 
 func TestAPushIsNoticedAndOnlyWhatChangedIsTold(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	for i := range 5 {
 		mustWrite(t, r, testID(i), shardDir(testID(i)), 1)
@@ -217,6 +223,8 @@ func TestAPushIsNoticedAndOnlyWhatChangedIsTold(t *testing.T) {
 }
 
 func TestTheAuthorOfARevisionIsWhoChangedItsDirectory(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	write := func(n, level int, by string) {
 		t.Helper()

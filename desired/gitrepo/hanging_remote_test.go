@@ -19,28 +19,26 @@ import (
 // is told to.
 type hangingForge struct {
 	dir, url string
-	room     string
+	room     string // with a file for each service that hangs, and the process that waits
 }
 
-func newHangingForge(t *testing.T) *hangingForge {
-	t.Helper()
-	f := &hangingForge{dir: bareRemote(t), room: t.TempDir()}
-	ssh := filepath.Join(f.room, "ssh")
-	// git names the host, then the command.
-	script := `#!/bin/sh
+// hangingSSH is what git runs in place of ssh. Git names the host, then the command with the repository's path.
+const hangingSSH = `#!/bin/sh
 for last; do :; done
-if [ -e "$ROOM/hang-${last%% *}" ]; then
-	echo $$ >"$ROOM/hung.new" && mv "$ROOM/hung.new" "$ROOM/hung"
+dir=${last#*\'}
+room=${dir%/*}
+if [ -e "$room/hang-${last%% *}" ]; then
+	echo $$ >"$room/hung.new" && mv "$room/hung.new" "$room/hung"
 	exec sleep 3600
 fi
 exec sh -c "$last"
 `
-	if err := os.WriteFile(ssh, []byte(strings.ReplaceAll(script, "$ROOM", f.room)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GIT_SSH_COMMAND", ssh)
-	f.url = "forge.invalid:" + f.dir
-	return f
+
+func newHangingForge(t *testing.T) *hangingForge {
+	t.Helper()
+
+	dir := bareRemote(t)
+	return &hangingForge{dir: dir, url: "forge.invalid:" + dir, room: filepath.Dir(dir)}
 }
 
 // hang makes a service ("git-upload-pack" for reading) not answer.
@@ -75,6 +73,8 @@ func (f *hangingForge) waiting() error {
 }
 
 func TestWritesGoOnWhileTheRemoteIsAskedAndDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+
 	forge := newHangingForge(t)
 	r := openRepo(t, Options{Remote: forge.url, PollInterval: time.Hour})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -94,6 +94,8 @@ func TestWritesGoOnWhileTheRemoteIsAskedAndDoesNotAnswer(t *testing.T) {
 }
 
 func TestAWriteToARemoteThatHangsIsRefusedInTimeAndSucceedsLater(t *testing.T) {
+	t.Parallel()
+
 	forge := newHangingForge(t)
 	r := openRepo(t, Options{Remote: forge.url, PollInterval: time.Hour})
 	within := func(d time.Duration) {
@@ -122,6 +124,8 @@ func TestAWriteToARemoteThatHangsIsRefusedInTimeAndSucceedsLater(t *testing.T) {
 }
 
 func TestAPullThatOverlapsWithWritesIsNotTakenForARewrittenHistory(t *testing.T) {
+	t.Parallel()
+
 	forge := newHangingForge(t)
 	r := openRepo(t, Options{Remote: forge.url, PollInterval: time.Hour})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)

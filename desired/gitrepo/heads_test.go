@@ -8,6 +8,8 @@ import (
 )
 
 func TestHeadsAreTheInstancesAsTheyCountByIdAfterAnyOfThem(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	for i := range 5 {
 		mustWrite(t, r, testID(i), shardDir(testID(i)), 1)
@@ -40,6 +42,8 @@ func TestHeadsAreTheInstancesAsTheyCountByIdAfterAnyOfThem(t *testing.T) {
 }
 
 func TestWhatAnInstanceNeedsStandsAtHeadAlsoWhereItsFileIsntObeyed(t *testing.T) {
+	t.Parallel()
+
 	dir := t.TempDir() + "/desired.git"
 	r := openRepo(t, Options{Dir: dir})
 	mustWrite(t, r, testID(1), "instances/a", 1)
@@ -58,6 +62,8 @@ func TestWhatAnInstanceNeedsStandsAtHeadAlsoWhereItsFileIsntObeyed(t *testing.T)
 }
 
 func TestHeadsAreThoseOfTheMomentInWhichTheIterationBeganAndKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	for i := range 3 {
 		mustWrite(t, r, testID(i), shardDir(testID(i)), 1)
@@ -82,6 +88,8 @@ func TestHeadsAreThoseOfTheMomentInWhichTheIterationBeganAndKeepNobodyWaiting(t 
 }
 
 func TestTheHeadOfAnInstanceThatIsntObeyedIsThatOfItsLastGoodFile(t *testing.T) {
+	t.Parallel()
+
 	dir := t.TempDir() + "/desired.git"
 	r := openRepo(t, Options{Dir: dir})
 	mustWrite(t, r, testID(1), "instances/a", 1)

@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -23,8 +24,48 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "write-until-killed" {
 		os.Exit(writeUntilKilled(os.Args[2]))
 	}
-	os.Exit(m.Run())
+	os.Exit(withGit(m))
 }
+
+// withGit runs the tests with a configuration of git of their own: neither that of who runs them counts nor that of
+// the machine, what a person commits is synced to no disk, and git doesn't look after each command whether it
+// should tidy up, which would be a process or two each time. Jibe's own settings are in its repositories and say
+// otherwise where it matters.
+func withGit(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "jibe-git-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+
+	config := filepath.Join(dir, "config")
+	ssh := filepath.Join(dir, "ssh")
+	err = errors.Join(
+		os.WriteFile(config, []byte(gitConfig), 0o600),
+		os.WriteFile(ssh, []byte(hangingSSH), 0o700),
+		os.Setenv("GIT_CONFIG_GLOBAL", config),
+		os.Setenv("GIT_CONFIG_SYSTEM", os.DevNull),
+		os.Setenv("GIT_SSH_COMMAND", ssh),
+	)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+const gitConfig = `[init]
+	defaultBranch = main
+[core]
+	fsync = none
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[receive]
+	autogc = false
+`
 
 func runHook() int {
 	ctx := context.Background()
@@ -63,6 +104,8 @@ func withHook(t *testing.T) *Repo {
 }
 
 func TestABadPushIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+
 	derived := "instances/derived"
 	tests := []struct {
 		name   string
@@ -224,6 +267,8 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 }
 
 func TestAPersonClonesAndPushesOverHTTP(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	mux := http.NewServeMux()
@@ -264,6 +309,8 @@ func TestAPersonClonesAndPushesOverHTTP(t *testing.T) {
 }
 
 func TestAWorkingCopyHasTheHashesThatGitGives(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)

@@ -54,6 +54,8 @@ func commitBombAt(tb testing.TB, dir, folder string, depth int, file string) {
 }
 
 func TestATreeThatUnfoldsToBillionsIsRefusedAtAdmission(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -66,6 +68,8 @@ func TestATreeThatUnfoldsToBillionsIsRefusedAtAdmission(t *testing.T) {
 }
 
 func TestFilesWithWindowsThatUnfoldToBillionsAreRefused(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -78,6 +82,8 @@ func TestFilesWithWindowsThatUnfoldToBillionsAreRefused(t *testing.T) {
 }
 
 func TestFoldersWithoutInstancesCostNothingHoweverManyTheyUnfoldTo(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -99,6 +105,8 @@ func TestFoldersWithoutInstancesCostNothingHoweverManyTheyUnfoldTo(t *testing.T)
 }
 
 func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -129,6 +137,8 @@ func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testi
 }
 
 func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -152,6 +162,8 @@ func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testi
 }
 
 func TestTheBoundIsOnWhatComesAndNotOnWhatIsThere(t *testing.T) {
+	t.Parallel()
+
 	dir := manyInstances(t, 20, shardDir)
 	r := openRepo(t, Options{Dir: dir})
 	root := runGit(t, dir, "rev-parse", "main^{tree}")
@@ -168,6 +180,8 @@ func TestTheBoundIsOnWhatComesAndNotOnWhatIsThere(t *testing.T) {
 // TestTheDirectoriesThatDifferAreThoseOfANaiveLook compares with reading both commits in
 // full, for directories that are instances, that hold some, and that become the other.
 func TestTheDirectoriesThatDifferAreThoseOfANaiveLook(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	gitDir := r.opt.Dir
 	rapid.Check(t, func(rt *rapid.T) {

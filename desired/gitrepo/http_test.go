@@ -11,6 +11,8 @@ import (
 
 // http-backend waits in a busy loop for the rest of what it is sent.
 func TestAPushThatBreaksOffHalfWayLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	ended := make(chan struct{}, 1)
 	handler := r.HTTPHandler()

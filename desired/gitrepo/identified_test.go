@@ -7,6 +7,8 @@ import (
 )
 
 func TestACopyOfTheIndexTellsOnlyWhatItHasChanged(t *testing.T) {
+	t.Parallel()
+
 	var x identified
 	x.set("before anybody watches", &slot{})
 	if len(x.changed) != 0 {
@@ -29,6 +31,8 @@ func TestACopyOfTheIndexTellsOnlyWhatItHasChanged(t *testing.T) {
 }
 
 func TestWhoWatchesHeadsIsToldOfWritesAndPushes(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	take := r.WatchHeads()
 	want := func(all bool, ids ...string) {

@@ -33,6 +33,8 @@ func TestACopyOfTheIndexAndAChangeOfOneInstanceCostTheSameAtAnySize(t *testing.T
 }
 
 func TestACopyOfTheIndexDoesntSeeWhatChangesLater(t *testing.T) {
+	t.Parallel()
+
 	x := indexOf(500)
 	before := x.list()
 	c := x.clone()

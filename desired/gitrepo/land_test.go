@@ -74,6 +74,8 @@ func at(tb testing.TB, r *Repo, file string) string {
 }
 
 func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	for n := range 3 {
 		mustWrite(t, r, testID(n), shardDir(testID(n)), 1)
@@ -122,6 +124,8 @@ func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
 }
 
 func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
+	t.Parallel()
+
 	for name, c := range map[string]struct {
 		meanwhile, change func(p *lander)
 		want              string // "" lands
@@ -239,6 +243,8 @@ func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
 }
 
 func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -283,6 +289,8 @@ func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testi
 }
 
 func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T) {
+	t.Parallel()
+
 	const people, landings = 4, 6
 	r := openRepo(t, Options{Key: testKey, RepackAbove: 10})
 	for n := range people + 3 {
@@ -349,6 +357,8 @@ func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T
 }
 
 func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
+	t.Parallel()
+
 	s := newSeal(t, "alice")
 	r := openRepo(t, Options{Key: testKey, Verify: s.verification()})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
@@ -380,6 +390,8 @@ func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
 }
 
 func TestABranchFromBeforeAPinIsPreviewedAsItWouldLand(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
 	p := newLander(t, r)

@@ -16,6 +16,8 @@ import (
 )
 
 func TestAPushThatTheRemoteLimitsIsMadeOnceAndWhenItIsTold(t *testing.T) {
+	t.Parallel()
+
 	f := forges.New(t, forges.GitHub, forges.Limits{Pushes: forges.Rate{N: 2, Within: 3 * time.Second}})
 	f.Serve(t, nil)
 	r := openRepo(t, Options{Remote: f.Remote, PollInterval: time.Hour})
@@ -52,6 +54,8 @@ func TestAPushThatTheRemoteLimitsIsMadeOnceAndWhenItIsTold(t *testing.T) {
 }
 
 func TestWhatAForgeSaysOfALimitIsReadAndNothingElse(t *testing.T) {
+	t.Parallel()
+
 	for text, want := range map[string]time.Duration{
 		"10:00:00.1 http.c:1 <= Recv header: HTTP/1.1 429 Too Many Requests\n10:00:00.1 http.c:1 <= Recv header: Retry-After: 7\n": 7 * time.Second,
 		"<= Recv header: HTTP/2 503\n<= Recv header: retry-after: 9999999\n":                                                       maxTold,
@@ -71,6 +75,8 @@ func TestWhatAForgeSaysOfALimitIsReadAndNothingElse(t *testing.T) {
 }
 
 func TestALimitOfBranchesFoldersAndSizesIsToldToWhoAsksAndKeepsNobodyElse(t *testing.T) {
+	t.Parallel()
+
 	f := forges.New(t, forges.GitHub, forges.Limits{Tree: forges.Tree{Branches: 2, File: 4000, Entries: 256, Depth: 6}})
 	f.Serve(t, nil)
 	r := openRepo(t, Options{Remote: f.Remote, PollInterval: time.Hour})

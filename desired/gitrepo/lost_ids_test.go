@@ -3,10 +3,10 @@ package gitrepo
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
@@ -18,28 +18,26 @@ func named(id, name string, level int) []byte {
 }
 
 // forged is a repository that follows a forge, where no hook refuses anything, with an
-// instance amf that runs, and a clone to push from.
-func forged(t *testing.T) (r *Repo, clone string, amf desired.Revision) {
+// instance amf that runs, and a person who pushes.
+func forged(t *testing.T) (r *Repo, person *committer, amf desired.Revision) {
 	t.Helper()
 	forge := bareRemote(t)
-	r = openRepo(t, Options{Remote: forge})
-	clone = filepath.Join(t.TempDir(), "clone")
-	runGit(t, "", "clone", "-q", forge, clone)
-	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(1), "amf", 1))
-	put(t, clone, "instances/m/smf/vnf.yaml", named(testID(2), "smf", 1))
-	follow(t, r, clone, "Begin")
+	person = commitTo(t, forge)
+	person.put("instances/m/amf/vnf.yaml", named(testID(1), "amf", 1))
+	person.put("instances/m/smf/vnf.yaml", named(testID(2), "smf", 1))
+	person.push("Begin")
+	r = openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
 	amf, ok := r.Lookup(testID(1))
 	if !ok {
 		t.Fatal("the instance isn't there")
 	}
-	return r, clone, amf
+	return r, person, amf
 }
 
-// follow commits what stands in the clone, and waits until it is followed.
-func follow(t *testing.T, r *Repo, clone, message string) {
+// follow pushes what the person has changed, and waits until it is followed.
+func follow(t *testing.T, r *Repo, person *committer, message string) {
 	t.Helper()
-	commitPush(t, clone, message)
-	head := runGit(t, clone, "rev-parse", "HEAD")
+	head := person.push(message)
 	r.Poke()
 	kit.Until(t, "the push is followed", func() bool { return r.Head() == head })
 }
@@ -47,7 +45,7 @@ func follow(t *testing.T, r *Repo, clone, message string) {
 // restarted is the repository as a new process sees it, told what was operated on.
 func restarted(t *testing.T, r *Repo, operated ...desired.Revision) *Repo {
 	t.Helper()
-	return openRepo(t, Options{Dir: r.opt.Dir, Remote: r.opt.Remote,
+	return openRepo(t, Options{Dir: r.opt.Dir, Remote: r.opt.Remote, PollInterval: time.Hour,
 		Operated: func(context.Context) ([]desired.Revision, error) { return operated, nil }})
 }
 
@@ -60,34 +58,36 @@ func problemsAt(r *Repo) string {
 }
 
 func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) {
+	t.Parallel()
+
 	id, other := testID(1), testID(9)
 	const amf, moved = "instances/m/amf", "instances/z/amf"
 	for name, c := range map[string]struct {
-		slip  func(t *testing.T, clone string)
+		slip  func(person *committer)
 		at    string // the directory that has lost the id
 		fresh string // the id there
 		says  string
 	}{
 		"another id in the same directory": {
-			slip: func(t *testing.T, clone string) { put(t, clone, amf+"/vnf.yaml", named(other, "amf", 3)) },
+			slip: func(person *committer) { person.put(amf+"/vnf.yaml", named(other, "amf", 3)) },
 			at:   amf, fresh: other, says: "the id of a VNF that runs was changed",
 		},
 		"no id any more": {
-			slip: func(t *testing.T, clone string) { put(t, clone, amf+"/vnf.yaml", named("", "amf", 3)) },
+			slip: func(person *committer) { person.put(amf+"/vnf.yaml", named("", "amf", 3)) },
 			at:   amf, fresh: desired.DeriveID(amf), says: "the id of a VNF that runs was changed",
 		},
 		"moved, and the id lost on the way": {
-			slip: func(t *testing.T, clone string) {
-				runGit(t, clone, "rm", "-rq", amf)
-				put(t, clone, moved+"/vnf.yaml", named("", "amf", 3))
+			slip: func(person *committer) {
+				person.remove(amf)
+				person.put(moved+"/vnf.yaml", named("", "amf", 3))
 			},
 			at: moved, fresh: desired.DeriveID(moved), says: "moving " + amf + " without its id would terminate",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, clone, was := forged(t)
-			c.slip(t, clone)
-			follow(t, r, clone, "Slip")
+			r, person, was := forged(t)
+			c.slip(person)
+			follow(t, r, person, "Slip")
 			held := func(r *Repo) {
 				t.Helper()
 				if rev, ok := r.Lookup(id); !ok || rev != was {
@@ -113,9 +113,9 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 			held(r)
 			held(restarted(t, r, was))
 
-			put(t, clone, "instances/m/smf/vnf.yaml", named(testID(2), "smf", 2)) // others go on
-			put(t, clone, c.at+"/README", []byte("the same directory, still without the id\n"))
-			follow(t, r, clone, "Go on")
+			person.put("instances/m/smf/vnf.yaml", named(testID(2), "smf", 2)) // others go on
+			person.put(c.at+"/README", []byte("the same directory, still without the id\n"))
+			follow(t, r, person, "Go on")
 			held(r)
 			if rev, _ := r.Lookup(testID(2)); rev.Commit != r.Head() {
 				t.Errorf("another instance isn't followed: %+v", rev)
@@ -124,23 +124,23 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 				t.Error("what is held was written")
 			}
 
-			put(t, clone, c.at+"/vnf.yaml", named(id, "amf", 4)) // mended
-			follow(t, r, clone, "Put the id back")
+			person.put(c.at+"/vnf.yaml", named(id, "amf", 4)) // mended
+			follow(t, r, person, "Put the id back")
 			if rev, ok := r.Lookup(id); !ok || rev.Dir != c.at || rev.Commit != r.Head() || len(r.Problems()) > 0 {
 				t.Errorf("mended, the instance is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
 			}
 
 			if c.at == amf {
-				put(t, clone, amf+"/vnf.yaml", named(c.fresh, "amf", 3))
+				person.put(amf+"/vnf.yaml", named(c.fresh, "amf", 3))
 			} else {
-				runGit(t, clone, "rm", "-rq", moved)
-				put(t, clone, "instances/y/amf/vnf.yaml", named("", "amf", 3))
+				person.remove(moved)
+				person.put("instances/y/amf/vnf.yaml", named("", "amf", 3))
 				c.at, c.fresh = "instances/y/amf", desired.DeriveID("instances/y/amf")
 			}
 			if c.fresh == desired.DeriveID(amf) {
-				put(t, clone, amf+"/vnf.yaml", named("", "amf", 3))
+				person.put(amf+"/vnf.yaml", named("", "amf", 3))
 			}
-			follow(t, r, clone, "Once more, and it is meant")
+			follow(t, r, person, "Once more, and it is meant")
 			if _, ok := r.Lookup(id); !ok {
 				t.Fatal("not held a second time")
 			}
@@ -161,24 +161,28 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 }
 
 func TestWhatWasMovedWithoutItsIDGoesWhenThatIsRemovedToo(t *testing.T) {
-	r, clone, _ := forged(t)
-	runGit(t, clone, "rm", "-rq", "instances/m/amf")
-	put(t, clone, "instances/z/vnf.yaml", named("", "amf", 3))
-	follow(t, r, clone, "Move it, and lose its id")
-	runGit(t, clone, "rm", "-rq", "instances/z")
-	follow(t, r, clone, "Remove it")
+	t.Parallel()
+
+	r, person, _ := forged(t)
+	person.remove("instances/m/amf")
+	person.put("instances/z/vnf.yaml", named("", "amf", 3))
+	follow(t, r, person, "Move it, and lose its id")
+	person.remove("instances/z")
+	follow(t, r, person, "Remove it")
 	if rev, ok := r.Lookup(testID(1)); ok || len(r.List()) != 1 || len(r.Problems()) > 0 {
 		t.Errorf("it is still at %+v; problems: %s", rev, problemsAt(r))
 	}
 }
 
 func TestAnIDOfWhatDoesNotRunMayBeChanged(t *testing.T) {
-	r, clone, _ := forged(t)
+	t.Parallel()
+
+	r, person, _ := forged(t)
 	off := append(named(testID(1), "amf", 1), "state: notInstantiated\n"...)
-	put(t, clone, "instances/m/amf/vnf.yaml", off)
-	follow(t, r, clone, "Terminate it")
-	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 1))
-	follow(t, r, clone, "Another VNF")
+	person.put("instances/m/amf/vnf.yaml", off)
+	follow(t, r, person, "Terminate it")
+	person.put("instances/m/amf/vnf.yaml", named(testID(9), "amf", 1))
+	follow(t, r, person, "Another VNF")
 	_, was := r.Lookup(testID(1))
 	if rev, ok := r.Lookup(testID(9)); !ok || was || rev.Commit != r.Head() || len(r.Problems()) > 0 {
 		t.Errorf("the new one is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
@@ -186,9 +190,11 @@ func TestAnIDOfWhatDoesNotRunMayBeChanged(t *testing.T) {
 }
 
 func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
-	r, clone, was := forged(t)
-	put(t, clone, "instances/a/vnf.yaml", named(testID(1), "amf", 5)) // sorts first
-	follow(t, r, clone, "Copy it")
+	t.Parallel()
+
+	r, person, was := forged(t)
+	person.put("instances/a/vnf.yaml", named(testID(1), "amf", 5)) // sorts first
+	follow(t, r, person, "Copy it")
 	check := func(r *Repo) {
 		t.Helper()
 		if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != was.Dir || rev.Tree != was.Tree {
@@ -201,26 +207,28 @@ func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
 	check(r)
 	check(restarted(t, r, was))
 	check(restarted(t, r)) // a new data directory, which knows of no operation: history tells
-	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(1), "amf", 2))
-	follow(t, r, clone, "Scale the original")
+	person.put("instances/m/amf/vnf.yaml", named(testID(1), "amf", 2))
+	follow(t, r, person, "Scale the original")
 	if rev, _ := r.Lookup(testID(1)); rev.Dir != was.Dir || rev.Commit != r.Head() {
 		t.Errorf("the original isn't followed: %+v", rev)
 	}
-	runGit(t, clone, "rm", "-rq", "instances/m/amf")
-	follow(t, r, clone, "The move is done in two commits")
+	person.remove("instances/m/amf")
+	follow(t, r, person, "The move is done in two commits")
 	if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/a" || len(r.Problems()) > 0 {
 		t.Errorf("moved in two steps, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
 	}
 }
 
 func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
-	r, clone, was := forged(t)
-	runGit(t, clone, "rm", "-rq", "instances/m/amf")
-	put(t, clone, "instances/b/vnf.yaml", named(testID(1), "amf", 5))
-	put(t, clone, "instances/c/vnf.yaml", named(testID(1), "amf", 6))
-	put(t, clone, "instances/d/vnf.yaml", named(testID(5), "upf", 1))
-	put(t, clone, "instances/e/vnf.yaml", named(testID(5), "upf", 1))
-	follow(t, r, clone, "Move it to two places")
+	t.Parallel()
+
+	r, person, was := forged(t)
+	person.remove("instances/m/amf")
+	person.put("instances/b/vnf.yaml", named(testID(1), "amf", 5))
+	person.put("instances/c/vnf.yaml", named(testID(1), "amf", 6))
+	person.put("instances/d/vnf.yaml", named(testID(5), "upf", 1))
+	person.put("instances/e/vnf.yaml", named(testID(5), "upf", 1))
+	follow(t, r, person, "Move it to two places")
 	check := func(r *Repo) {
 		t.Helper()
 		if rev, ok := r.Lookup(testID(1)); !ok || rev != was {
@@ -239,8 +247,8 @@ func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
 	}
 	check(r)
 	check(restarted(t, r, was))
-	runGit(t, clone, "rm", "-rq", "instances/c", "instances/e")
-	follow(t, r, clone, "Decide")
+	person.remove("instances/c", "instances/e")
+	follow(t, r, person, "Decide")
 	if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/b" || len(r.Problems()) > 0 {
 		t.Errorf("decided, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
 	}
@@ -250,10 +258,12 @@ func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
 }
 
 func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
-	r, clone, was := forged(t)
-	runGit(t, clone, "mv", "instances/m/amf", "instances/z")
-	put(t, clone, "instances/b/vnf.yaml", named(testID(1), "amf", 5))
-	follow(t, r, clone, "Move it, and copy it with changes")
+	t.Parallel()
+
+	r, person, was := forged(t)
+	person.move("instances/m/amf", "instances/z")
+	person.put("instances/b/vnf.yaml", named(testID(1), "amf", 5))
+	follow(t, r, person, "Move it, and copy it with changes")
 	for _, r := range []*Repo{r, restarted(t, r, was)} {
 		if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/z" || !strings.HasPrefix(problemsAt(r), "instances/b/vnf.yaml: id ") {
 			t.Errorf("moved, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
@@ -262,11 +272,13 @@ func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
 }
 
 func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(t *testing.T) {
-	r, clone, was := forged(t)
-	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
-	follow(t, r, clone, "Another id")
-	put(t, clone, "instances/m/amf/vnf.yaml", []byte("nonsense: 1\n"))
-	follow(t, r, clone, "Break it")
+	t.Parallel()
+
+	r, person, was := forged(t)
+	person.put("instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+	follow(t, r, person, "Another id")
+	person.put("instances/m/amf/vnf.yaml", []byte("nonsense: 1\n"))
+	follow(t, r, person, "Break it")
 	for _, r := range []*Repo{r, restarted(t, r, was)} {
 		if rev, ok := r.Lookup(testID(1)); !ok || rev != was || len(r.Problems()) != 1 {
 			t.Errorf("the instance is at %+v, %v; want %+v; problems: %s", rev, ok, was, problemsAt(r))
@@ -278,27 +290,29 @@ func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(
 }
 
 func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testing.T) {
-	for name, slip := range map[string]func(t *testing.T, clone string){
-		"removed, and one of its name added elsewhere": func(t *testing.T, clone string) {
-			runGit(t, clone, "rm", "-rq", "instances/m/amf")
-			commitPush(t, clone, "Remove it")
-			put(t, clone, "instances/z/amf/vnf.yaml", named(testID(9), "amf", 3))
+	t.Parallel()
+
+	for name, slip := range map[string]func(person *committer){
+		"removed, and one of its name added elsewhere": func(person *committer) {
+			person.remove("instances/m/amf")
+			person.push("Remove it")
+			person.put("instances/z/amf/vnf.yaml", named(testID(9), "amf", 3))
 		},
-		"removed, and another one added in its place": func(t *testing.T, clone string) {
-			runGit(t, clone, "rm", "-rq", "instances/m/amf")
-			commitPush(t, clone, "Remove it")
-			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+		"removed, and another one added in its place": func(person *committer) {
+			person.remove("instances/m/amf")
+			person.push("Remove it")
+			person.put("instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
 		},
-		"terminated, and its directory given to another one": func(t *testing.T, clone string) {
-			put(t, clone, "instances/m/amf/vnf.yaml", append(named(testID(1), "amf", 1), "state: notInstantiated\n"...))
-			commitPush(t, clone, "Terminate it")
-			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+		"terminated, and its directory given to another one": func(person *committer) {
+			person.put("instances/m/amf/vnf.yaml", append(named(testID(1), "amf", 1), "state: notInstantiated\n"...))
+			person.push("Terminate it")
+			person.put("instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, clone, was := forged(t)
-			slip(t, clone)
-			follow(t, r, clone, "Begin another")
+			r, person, was := forged(t)
+			slip(person)
+			follow(t, r, person, "Begin another")
 			for _, r := range []*Repo{r, restarted(t, r, was)} {
 				_, old := r.Lookup(testID(1))
 				if _, fresh := r.Lookup(testID(9)); old || !fresh || len(r.Problems()) > 0 {

@@ -1,8 +1,6 @@
 package gitrepo
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,9 +8,10 @@ import (
 )
 
 func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing.T) {
-	dir := t.TempDir()
-	runGit(t, "", "init", "-q", "-b", "main", dir)
-	r := newReader(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
+	t.Parallel()
+
+	dir := bareRemote(t)
+	r := newReader(git.Runner{Dir: dir}, "main", 1<<20)
 	defer r.Close()
 	const template = "instances/site/template.yaml"
 	base := map[string]string{
@@ -41,25 +40,11 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 		{"another instance's text stays", map[string]string{"instances/site/a/vnf.yaml": "", "instances/site/a/x.yaml": "id: " + testID(3) + "\nvnfdId: other\n"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			commit := func(files map[string]string) string {
-				for name, text := range files {
-					if text == "" {
-						if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-							t.Fatal(err)
-						}
-						continue
-					}
-					put(t, dir, name, []byte(text))
-				}
-				runGit(t, dir, "add", "-A")
-				runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
-				return runGit(t, dir, "rev-parse", "HEAD")
-			}
-			if err := os.RemoveAll(filepath.Join(dir, "instances")); err != nil {
-				t.Fatal(err)
-			}
-			old := commit(base)
-			next := commit(tc.change)
+			person := commitTo(t, dir)
+			person.edit(base)
+			old := person.commit("Begin")
+			person.edit(tc.change)
+			next := person.commit("Change")
 			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{})
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +55,9 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 			if !strings.Contains(strings.ToLower(tc.want), "/vnf.y") {
 				return // what a working copy alone can't tell
 			}
-			w, err := WorkingCopy(dir)
+			folder := t.TempDir()
+			person.checkout(folder)
+			w, err := WorkingCopy(folder)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,9 +69,11 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 }
 
 func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+
 	for name, to := range map[string]string{"vnf.yml": "vnf.yml", "any other name": "amf.yaml"} {
 		t.Run(name, func(t *testing.T) {
-			forge, dir := forgeWith(t, map[string]string{
+			forge, person := forgeWith(t, map[string]string{
 				"instances/a/vnf.yaml":    running(testID(1)),
 				"instances/b/vnf.yaml":    running(testID(2)),
 				"instances/c/vnf.yaml":    running(testID(3)),
@@ -93,13 +82,13 @@ func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *
 			})
 			r := openRepo(t, Options{Remote: forge})
 			was, _ := r.Lookup(testID(1))
-			change(t, dir, map[string]string{
+			person.change(map[string]string{
 				"instances/a/vnf.yaml": "", "instances/a/" + to: running(testID(1), "vim: x"),
 				"instances/b":          "",
 				"instances/c/vnf.yaml": "", "instances/c/kept.yaml": "id: " + testID(4) + "\nvnfdId: other\n", // it goes, and leaves a note on another
 			})
-			change(t, dir, map[string]string{"instances/a/README.md": "more"})
-			followed(t, r, dir)
+			person.change(map[string]string{"instances/a/README.md": "more"})
+			followed(t, r, person)
 			r = bothWays(t, r, func(t *testing.T, r *Repo) {
 				if rev, ok := r.Lookup(testID(1)); !ok || rev.Tree != was.Tree {
 					t.Errorf("it is at %+v, want %+v", rev, was)
@@ -113,15 +102,15 @@ func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *
 					t.Errorf("problems: %s", got)
 				}
 			})
-			change(t, dir, map[string]string{"instances/a/" + to: "", "instances/a/vnf.yaml": running(testID(1), "vim: x")})
-			followed(t, r, dir)
+			person.change(map[string]string{"instances/a/" + to: "", "instances/a/vnf.yaml": running(testID(1), "vim: x")})
+			followed(t, r, person)
 			if rev, ok := r.Lookup(testID(1)); !ok || rev.Tree == was.Tree || len(r.Problems()) > 0 {
 				t.Errorf("mended: %+v; problems: %s", rev, problemText(r.Problems()))
 			}
-			change(t, dir, map[string]string{"instances/a/vnf.yaml": "", "instances/a/" + to: running(testID(1), "vim: x")})
-			followed(t, r, dir)
-			change(t, dir, map[string]string{"instances/a": ""})
-			followed(t, r, dir)
+			person.change(map[string]string{"instances/a/vnf.yaml": "", "instances/a/" + to: running(testID(1), "vim: x")})
+			followed(t, r, person)
+			person.change(map[string]string{"instances/a": ""})
+			followed(t, r, person)
 			if n := len(r.List()); n != 0 || len(r.Problems()) > 0 {
 				t.Errorf("removed: %d instances; problems: %s", n, problemText(r.Problems()))
 			}
@@ -130,12 +119,14 @@ func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *
 }
 
 func TestADirectoryThatWasAnInstanceOnceIsNotThatOfAMisnamedFile(t *testing.T) {
-	forge, dir := forgeWith(t, map[string]string{"instances/a/vnf.yaml": running(testID(1)), "instances/b/vnf.yaml": running(testID(2))})
+	t.Parallel()
+
+	forge, person := forgeWith(t, map[string]string{"instances/a/vnf.yaml": running(testID(1)), "instances/b/vnf.yaml": running(testID(2))})
 	r := openRepo(t, Options{Remote: forge})
-	change(t, dir, map[string]string{"instances/a": ""})
-	followed(t, r, dir)
-	change(t, dir, map[string]string{"instances/a/vnf.yml": running(testID(1))})
-	followed(t, r, dir)
+	person.change(map[string]string{"instances/a": ""})
+	followed(t, r, person)
+	person.change(map[string]string{"instances/a/vnf.yml": running(testID(1))})
+	followed(t, r, person)
 	bothWays(t, r, func(t *testing.T, r *Repo) {
 		if rev, ok := r.Lookup(testID(1)); ok {
 			t.Errorf("it came back: %+v", rev)

@@ -30,6 +30,8 @@ func noteLines(t *testing.T, dir, commit string) []string {
 }
 
 func TestTheNoteOfACommitThatBeganVeryManyOperationsIsWrittenAFewTimes(t *testing.T) {
+	t.Parallel()
+
 	const n, step = 20_000, 100
 	r := openRepo(t, Options{})
 	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
@@ -57,6 +59,8 @@ func TestTheNoteOfACommitThatBeganVeryManyOperationsIsWrittenAFewTimes(t *testin
 }
 
 func TestNotesThatWaitForTheirTurnOutliveACrash(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
 	var want []string
@@ -108,6 +112,8 @@ func TestNotesThatWaitForTheirTurnOutliveACrash(t *testing.T) {
 }
 
 func TestNotesThatCantBeWrittenAreTriedAgain(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
 	ref := filepath.Join(r.opt.Dir, "refs", "notes", "jibe")
@@ -133,6 +139,8 @@ func TestNotesThatCantBeWrittenAreTriedAgain(t *testing.T) {
 // TestNotesThatALockHoldsUpDontGrow has a crash in mind that left the lock of the notes: before, each try wrote
 // all that waits into the journal once more, and each start read all of it.
 func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
 	r.Note(commit, noteLine(0))
@@ -193,6 +201,8 @@ func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
 }
 
 func TestNotesOutliveAKillHoweverLongTheRemoteIsAwayAndWritesAreTried(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
 	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
@@ -231,6 +241,8 @@ func TestNotesOutliveAKillHoweverLongTheRemoteIsAwayAndWritesAreTried(t *testing
 }
 
 func TestNotesThatAreBeingWrittenAreSharedToo(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
 	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
@@ -259,6 +271,8 @@ func TestNotesThatAreBeingWrittenAreSharedToo(t *testing.T) {
 }
 
 func TestNotesAreSharedAsSoonAsAPushMayBeMade(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour, PushInterval: time.Second})
 	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
@@ -270,6 +284,8 @@ func TestNotesAreSharedAsSoonAsAPushMayBeMade(t *testing.T) {
 }
 
 func TestNotesThatSeveralShareAtOnceAllArrive(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	commit := mustWrite(t, openRepo(t, Options{Remote: forge, PollInterval: time.Hour}), testID(1), shardDir(testID(1)), 1).Commit
 	var all sync.WaitGroup

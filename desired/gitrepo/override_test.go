@@ -11,6 +11,8 @@ import (
 )
 
 func TestAnOverrideCountsOnlyByAnAdministratorsPush(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -77,6 +79,8 @@ func TestAnOverrideCountsOnlyByAnAdministratorsPush(t *testing.T) {
 }
 
 func TestAPushIsHeldAgainstTheFilesWithWindowsThatItBrings(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)

@@ -34,6 +34,8 @@ func (f *httpForge) counts() (pushes, refused int) {
 }
 
 func TestAForgeThatLimitsPushesRefusesNoneHoweverMuchIsWritten(t *testing.T) {
+	t.Parallel()
+
 	const writers, lasts = 64, 5 * time.Second
 	for _, replicas := range []int{1, 2} {
 		t.Run(fmt.Sprint("replicas: ", replicas), func(t *testing.T) {
@@ -112,6 +114,8 @@ func TestAForgeThatLimitsPushesRefusesNoneHoweverMuchIsWritten(t *testing.T) {
 }
 
 func TestThePushAfterAQuietTimeGoesAtOnceAndTheNextWaits(t *testing.T) {
+	t.Parallel()
+
 	f := newHTTPForge(t)
 	dir := filepath.Join(t.TempDir(), "desired.git")
 	opt := Options{Dir: dir, Remote: f.url, PollInterval: time.Hour, PushInterval: MaxPushInterval}
@@ -153,6 +157,8 @@ func TestThePushAfterAQuietTimeGoesAtOnceAndTheNextWaits(t *testing.T) {
 }
 
 func TestNotesAndPinsTravelWithTheCommitsInOnePush(t *testing.T) {
+	t.Parallel()
+
 	f := newHTTPForge(t)
 	r := openRepo(t, Options{Remote: f.url, PollInterval: time.Hour, PushInterval: time.Millisecond})
 	rev := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -189,6 +195,8 @@ func TestNotesAndPinsTravelWithTheCommitsInOnePush(t *testing.T) {
 }
 
 func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
+	t.Parallel()
+
 	for name, refuse := range map[string]func(t *testing.T, dir string, r *Repo){
 		"others have written some": func(t *testing.T, dir string, _ *Repo) {
 			tree := runGit(t, dir, "write-tree")
@@ -236,6 +244,8 @@ func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
 }
 
 func TestItIsToldHowLongEachWriteWasHeldUpByTheInterval(t *testing.T) {
+	t.Parallel()
+
 	const interval = 4 * time.Second
 	f := newHTTPForge(t)
 	var mu sync.Mutex

@@ -10,6 +10,8 @@ import (
 // At a forge nobody refuses a project's file: what can't be read, and what takes another
 // project's folder, counts as it last was.
 func TestAProjectThatIsBrokenAtTheForgeCountsAsItLastWasAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+
 	for name, c := range map[string]struct {
 		change map[string]string
 		says   string
@@ -27,11 +29,11 @@ func TestAProjectThatIsBrokenAtTheForgeCountsAsItLastWasAlsoAfterARestart(t *tes
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forge, dir := forgeWith(t, map[string]string{
+			forge, person := forgeWith(t, map[string]string{
 				"projects/north.yaml": "instances: [a]\npodSecurity: restricted\n", "projects/south.yaml": "instances: [b]\n"})
 			r := openRepo(t, Options{Dir: t.TempDir() + "/desired.git", Remote: forge})
-			change(t, dir, c.change)
-			followed(t, r, dir)
+			person.change(c.change)
+			followed(t, r, person)
 			bothWays(t, r, func(t *testing.T, r *Repo) {
 				s, err := r.Settings()
 				if err != nil {
@@ -54,11 +56,13 @@ func TestAProjectThatIsBrokenAtTheForgeCountsAsItLastWasAlsoAfterARestart(t *tes
 }
 
 func TestAMovedInstanceIsOfTheProjectOfItsNewFolder(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Dir: t.TempDir() + "/desired.git"})
-	dir := clone(t, r)
-	put(t, dir, "instances/a/x/vnf.yaml", vnfFile(testID(1), 1))
-	commitPush(t, dir, "Add")
-	followed(t, r, dir)
+	person := commitTo(t, r.opt.Dir)
+	person.put("instances/a/x/vnf.yaml", vnfFile(testID(1), 1))
+	person.push("Add")
+	followed(t, r, person)
 	read := func() string {
 		rev, _ := r.Lookup(testID(1))
 		in, err := r.Read(t.Context(), rev)
@@ -70,9 +74,9 @@ func TestAMovedInstanceIsOfTheProjectOfItsNewFolder(t *testing.T) {
 	if got := read(); got != "instances/a/x" {
 		t.Errorf("read in %s", got)
 	}
-	runGit(t, dir, "mv", "instances/a", "instances/b")
-	commitPush(t, dir, "Move")
-	followed(t, r, dir)
+	person.move("instances/a", "instances/b")
+	person.push("Move")
+	followed(t, r, person)
 	if got := read(); got != "instances/b/x" {
 		t.Errorf("after a move, the same text is read in %s", got)
 	}

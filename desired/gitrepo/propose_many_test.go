@@ -8,6 +8,8 @@ import (
 )
 
 func TestManyInstancesAreProposedByOneCommitOnABranchThatIsMadeAnewAtHead(t *testing.T) {
+	t.Parallel()
+
 	for name, remote := range map[string]string{"in its own repository": "", "on a forge": bareRemote(t)} {
 		t.Run(name, func(t *testing.T) {
 			r := openRepo(t, Options{Now: tick(), Remote: remote})

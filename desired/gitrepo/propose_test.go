@@ -42,6 +42,8 @@ func level(t *testing.T, dir, commit string, n int) string {
 }
 
 func TestAProposalIsACommitOnABranchOfItsOwnAndChangesNothingThatRuns(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Now: tick()})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
@@ -74,6 +76,8 @@ func TestAProposalIsACommitOnABranchOfItsOwnAndChangesNothingThatRuns(t *testing
 }
 
 func TestAProposalThatTheBranchHasAlreadyIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	propose(t, r, 1, 1)
@@ -87,6 +91,8 @@ func TestAProposalThatTheBranchHasAlreadyIsNotMadeAgain(t *testing.T) {
 }
 
 func TestProposalsStandOnEachOtherUntilTheBranchIsMerged(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
@@ -114,6 +120,8 @@ func TestProposalsStandOnEachOtherUntilTheBranchIsMerged(t *testing.T) {
 }
 
 func TestAPersonsCommitsOnTheBranchAreKept(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	propose(t, r, 1, 2)
@@ -133,6 +141,8 @@ func TestAPersonsCommitsOnTheBranchAreKept(t *testing.T) {
 }
 
 func TestAProposalThatCanNotBeIsRefusedAndWritesNothing(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	errNo := errors.New("no")
@@ -165,6 +175,8 @@ func TestAProposalThatCanNotBeIsRefusedAndWritesNothing(t *testing.T) {
 }
 
 func TestABranchThatConflictsWithHeadIsLeftToWhoeverMergesIt(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
@@ -180,6 +192,8 @@ func TestABranchThatConflictsWithHeadIsLeftToWhoeverMergesIt(t *testing.T) {
 }
 
 func TestProposalsToARemoteAreOnItsBranchAndNoneIsLost(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	first := openRepo(t, Options{Remote: forge})
 	const most = 4
@@ -222,6 +236,8 @@ func TestProposalsToARemoteAreOnItsBranchAndNoneIsLost(t *testing.T) {
 }
 
 func TestALockThatACrashLeftOnTheBranchIsBroken(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	propose(t, r, 1, 2)
@@ -239,6 +255,8 @@ func TestALockThatACrashLeftOnTheBranchIsBroken(t *testing.T) {
 }
 
 func TestWhoHasGoneIsNotToldThatABranchCanNotBeOrIsNotThere(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Remote: bareRemote(t)})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	gone, cancel := context.WithCancel(t.Context())

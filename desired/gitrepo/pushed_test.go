@@ -46,6 +46,8 @@ func noted(t *testing.T, r *Repo, p Push) *Push {
 }
 
 func TestThePusherStandsInANoteAndIsBehindWhatThePushChanged(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
@@ -113,6 +115,8 @@ func TestThePusherStandsInANoteAndIsBehindWhatThePushChanged(t *testing.T) {
 }
 
 func TestAPushThatGitTookBeforeACrashIsNotedAfterwards(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -159,6 +163,8 @@ func TestAPushThatGitTookBeforeACrashIsNotedAfterwards(t *testing.T) {
 }
 
 func TestTheWordsOfANoteOrACommitAreBelievedOnlyWithTheInstallationsKey(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -232,6 +238,8 @@ func FuzzParsePush(f *testing.F) {
 }
 
 func TestAPushedTrailerIsNotTakenForACommitOfJibes(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: testKey})
 	id := testID(1)
 	w, err := r.Write(t.Context(), desired.Write{Instance: id, Dir: shardDir(id), Subject: "Scale", Change: setLevel(id, 1),

@@ -40,6 +40,8 @@ func onceEach(tb testing.TB, got, want []string) {
 }
 
 func TestNoCommitIsLostAmongWritersPushesAndRepacks(t *testing.T) {
+	t.Parallel()
+
 	const writers, pushers, writes, pushes = 6, 3, 25, 4
 	r := openRepo(t, Options{RepackAbove: 5})
 	for i := range writers + pushers {
@@ -143,6 +145,8 @@ func sameAsFresh(tb testing.TB, r *Repo) {
 }
 
 func TestReadersSurviveRepacks(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{CacheBytes: 1 << 10, RepackAbove: 1 << 30}) // nothing stays cached
 	var revs []desired.Revision
 	for i := range 60 {
@@ -176,6 +180,8 @@ func TestReadersSurviveRepacks(t *testing.T) {
 }
 
 func TestManyWritesAreRepackedInTheBackground(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{RepackAbove: 8})
 	for i := range 40 {
 		mustWrite(t, r, testID(1), shardDir(testID(1)), i)
@@ -197,6 +203,8 @@ func TestManyWritesAreRepackedInTheBackground(t *testing.T) {
 }
 
 func TestARefusedChangeRefusesOnlyItself(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	no := errors.New("no")
 	var wg sync.WaitGroup
@@ -237,6 +245,8 @@ func TestARefusedChangeRefusesOnlyItself(t *testing.T) {
 }
 
 func TestACancelledWriteIsNotMade(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	id := testID(1)
 	mustWrite(t, r, id, shardDir(id), 1)

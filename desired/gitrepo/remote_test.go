@@ -21,6 +21,8 @@ func bareRemote(tb testing.TB) string {
 }
 
 func TestTwoProcessesShareARemoteWithoutLoss(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	var acked []string
 	var mu sync.Mutex
@@ -54,6 +56,8 @@ func TestTwoProcessesShareARemoteWithoutLoss(t *testing.T) {
 }
 
 func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -78,6 +82,8 @@ func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
 }
 
 func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -113,6 +119,8 @@ func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
 }
 
 func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge})
 	for i := range DefaultMaxTerminations + 1 {
@@ -139,6 +147,8 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 }
 
 func TestAnotherMirrorOfTheRemoteHasThePinnedPackages(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	one := openRepo(t, Options{Remote: forge})
 	rev := mustWrite(t, one, testID(1), shardDir(testID(1)), 1)

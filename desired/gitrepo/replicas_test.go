@@ -43,6 +43,8 @@ func replica(t *testing.T, s store.Store, remote, name string, opt Options) *Rep
 }
 
 func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
+	t.Parallel()
+
 	const replicas, writers = 3, 64
 	forge := bareRemote(t)
 	put(t, forge, "hooks/pre-receive", []byte("#!/bin/sh\nexec sleep 0.05\n"))
@@ -107,6 +109,8 @@ func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
 }
 
 func TestAWriteOfOneReplicaIsReadAtAnother(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	s := sharedStore(t)
 	one, two := replica(t, s, forge, "one", Options{}), replica(t, s, forge, "two", Options{})
@@ -135,6 +139,8 @@ func TestAWriteOfOneReplicaIsReadAtAnother(t *testing.T) {
 }
 
 func TestAMirrorThatIsBehindKnowsThatItIs(t *testing.T) {
+	t.Parallel()
+
 	f := newHTTPForge(t)
 	s := sharedStore(t)
 	one, two := replica(t, s, f.url, "one", Options{}), replica(t, s, f.url, "two", Options{})
@@ -168,6 +174,8 @@ func TestAMirrorThatIsBehindKnowsThatItIs(t *testing.T) {
 }
 
 func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	s := sharedStore(t)
 	one, two := replica(t, s, forge, "one", Options{}), replica(t, s, forge, "two", Options{})
@@ -219,6 +227,8 @@ func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
 }
 
 func TestReplicasWithoutTheirStoreStillWriteWithoutLoss(t *testing.T) {
+	t.Parallel()
+
 	forge := bareRemote(t)
 	s := sharedStore(t)
 	one, two := replica(t, s, forge, "one", Options{}), replica(t, s, forge, "two", Options{})
@@ -247,6 +257,8 @@ func TestReplicasWithoutTheirStoreStillWriteWithoutLoss(t *testing.T) {
 }
 
 func TestAFetchFromOneReplicaHasWhatAnotherHasPushed(t *testing.T) {
+	t.Parallel()
+
 	f := newHTTPForge(t)
 	s := sharedStore(t)
 	one, two := replica(t, s, f.url, "one", Options{}), replica(t, s, f.url, "two", Options{})

@@ -193,15 +193,10 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if opt.PushInterval < 0 || opt.PushInterval > MaxPushInterval || opt.PushInterval > 0 && opt.Remote == "" {
 		return nil, fmt.Errorf("open the desired repository: a push interval of %s: want one of 0 to %s, and none without a remote", opt.PushInterval, MaxPushInterval)
 	}
-	if err := prepare(ctx, dir, opt.Branch); err != nil {
+	if err := prepare(ctx, dir, opt); err != nil {
 		return nil, err
 	}
 	runner := git.Runner{Dir: dir}
-	if opt.Remote != "" {
-		if _, err := runner.Run(ctx, "config", "--local", "receive.procReceiveRefs", mirrorRefs); err != nil {
-			return nil, fmt.Errorf("%w: configure %s: %w", desired.ErrUnavailable, dir, err)
-		}
-	}
 	r := &Repo{
 		Reader:   newReader(runner, opt.Branch, opt.CacheBytes),
 		opt:      opt,

@@ -3,6 +3,8 @@ package gitrepo
 import "testing"
 
 func TestARefThatAnotherReplicaMovesAtThatMomentIsNoReasonToPushApart(t *testing.T) {
+	t.Parallel()
+
 	for said, overtaken := range map[string]bool{
 		"[remote rejected] (reference already exists)":     true,
 		"[remote rejected] (failed to update ref)":         true,

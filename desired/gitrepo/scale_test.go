@@ -56,6 +56,8 @@ func packMany(tb testing.TB, dir string, n int, parent string, where func(i int)
 }
 
 func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
+	t.Parallel()
+
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
@@ -92,6 +94,8 @@ func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
 }
 
 func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(0), "instances/there", 1)
 	dir := clone(t, r)

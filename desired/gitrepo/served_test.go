@@ -28,6 +28,8 @@ func served(t testing.TB, r *Repo) string {
 }
 
 func TestRefsThatAreJibesOwnAreNotServed(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	r.Note(r.Head(), "done")
@@ -74,6 +76,8 @@ func TestRefsThatAreJibesOwnAreNotServed(t *testing.T) {
 }
 
 func TestOnlyTheFourRequestsOfTheSmartProtocolAreServed(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	url := served(t, r)
@@ -104,6 +108,8 @@ func TestOnlyTheFourRequestsOfTheSmartProtocolAreServed(t *testing.T) {
 }
 
 func TestOnlyBranchesAndTagsArePushedAndNothingThatTheyLedToIsLost(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
@@ -179,6 +185,8 @@ func deltaTo(base, result uint64) []byte {
 }
 
 func TestAPackIsMeasuredBeforeGitReadsIt(t *testing.T) {
+	t.Parallel()
+
 	limits := packLimits{Objects: 10, Object: 1000, Inflated: 3000, Deltas: 1500, Depth: 3}
 	blob := func(n int) object { return object{kind: 3, said: int64(n), content: make([]byte, n)} }
 	delta := func(result uint64) object {
@@ -248,6 +256,8 @@ func (h *pushHead) readFrom(head string, pack []byte) (*pushHead, error) {
 }
 
 func TestAPackThatInflatesToTenGigabytesIsRefusedAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	url := served(t, r)
@@ -281,6 +291,8 @@ func TestAPackThatInflatesToTenGigabytesIsRefusedAndLeavesNothing(t *testing.T) 
 }
 
 func TestAPushThatIsTooLargeTellsItsClientWhy(t *testing.T) {
+	t.Parallel()
+
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	url := served(t, r)

@@ -3,8 +3,6 @@ package gitrepo
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,38 +13,44 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// forgeWith is a clone of a forge's repository that holds the files.
-func forgeWith(t *testing.T, files map[string]string) (forge, dir string) {
+// forgeWith is a forge's repository that holds the files, and a person who pushes to it.
+func forgeWith(t *testing.T, files map[string]string) (forge string, person *committer) {
 	t.Helper()
+
 	forge = bareRemote(t)
-	dir = filepath.Join(t.TempDir(), "clone")
-	runGit(t, "", "clone", "-q", forge, dir)
-	put(t, dir, "README.md", []byte("what runs"))
-	change(t, dir, files)
-	return forge, dir
+	person = commitTo(t, forge)
+	person.put("README.md", []byte("what runs"))
+	person.change(files)
+	return forge, person
 }
 
 // change commits and pushes files; "" removes one.
-func change(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		if text != "" {
-			put(t, dir, name, []byte(text))
-		} else if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commitPush(t, dir, "Change "+strings.Join(sortedKeys(files), ", "))
+func (c *committer) change(files map[string]string) {
+	c.Helper()
+
+	c.edit(files)
+	c.push("Change " + strings.Join(sortedKeys(files), ", "))
 }
 
-// followed waits until the repository stands where the clone does.
-func followed(t *testing.T, r *Repo, dir string) {
+// edit writes files; "" removes one, or a folder.
+func (c *committer) edit(files map[string]string) {
+	c.Helper()
+
+	for name, text := range files {
+		if text != "" {
+			c.put(name, []byte(text))
+		} else {
+			c.remove(name)
+		}
+	}
+}
+
+// followed waits until the repository stands where the person does.
+func followed(t *testing.T, r *Repo, person *committer) {
 	t.Helper()
-	head := runGit(t, dir, "rev-parse", "HEAD")
-	kit.Until(t, "the push is followed", func() bool {
-		r.Poke()
-		return r.Head() == head
-	})
+
+	r.Poke()
+	kit.Until(t, "the push is followed", func() bool { return r.Head() == person.head })
 }
 
 // running is a vnf.yaml with more lines.
@@ -75,19 +79,21 @@ func bothWays(t *testing.T, r *Repo, check func(t *testing.T, r *Repo)) *Repo {
 }
 
 func TestAVIMThatInstancesNeedCountsUntilTheyDoNotAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+
 	for name, line := range map[string]string{
 		"named": "vim: a", "by placement": "vim: b\nplacement: {vdu1: a}", "the default": "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			forge, dir := forgeWith(t, map[string]string{
+			forge, person := forgeWith(t, map[string]string{
 				"vims/a.yaml":             "type: sim\ndefault: true\nendpoint: https://a.example.org\n",
 				"vims/b.yaml":             "type: sim\n",
 				"instances/x/vnf.yaml":    running(testID(1), line),
 				"instances/idle/vnf.yaml": running(testID(2), "state: notInstantiated", "vim: b"),
 			})
 			r := openRepo(t, Options{Remote: forge})
-			change(t, dir, map[string]string{"vims": "", "README.md": "no VIMs any more"})
-			followed(t, r, dir)
+			person.change(map[string]string{"vims": "", "README.md": "no VIMs any more"})
+			followed(t, r, person)
 			r = bothWays(t, r, func(t *testing.T, r *Repo) {
 				s, err := r.Settings()
 				if err != nil || s.VIMs["a"] == nil || s.VIMs["a"].Endpoint != "https://a.example.org" || s.DefaultVIM() != "a" {
@@ -101,8 +107,8 @@ func TestAVIMThatInstancesNeedCountsUntilTheyDoNotAlsoAfterARestart(t *testing.T
 				}
 			})
 			// Something else changes, and then what needs it goes.
-			change(t, dir, map[string]string{"instances/idle/vnf.yaml": running(testID(2), "state: notInstantiated")})
-			followed(t, r, dir)
+			person.change(map[string]string{"instances/idle/vnf.yaml": running(testID(2), "state: notInstantiated")})
+			followed(t, r, person)
 			if s, err := r.Settings(); err != nil || s.VIMs["a"] == nil {
 				t.Errorf("after another commit: settings %+v, %v", s, err)
 			}
@@ -112,8 +118,8 @@ func TestAVIMThatInstancesNeedCountsUntilTheyDoNotAlsoAfterARestart(t *testing.T
 					told.Store(true)
 				}
 			})
-			change(t, dir, map[string]string{"instances/x/vnf.yaml": running(testID(1), line, "state: notInstantiated")})
-			followed(t, r, dir)
+			person.change(map[string]string{"instances/x/vnf.yaml": running(testID(1), line, "state: notInstantiated")})
+			followed(t, r, person)
 			if s, err := r.Settings(); err != nil || len(s.VIMs) > 0 || len(r.Problems()) > 0 {
 				t.Errorf("nothing needs it: settings %+v, %v; problems: %s", s, err, problemText(r.Problems()))
 			}
@@ -141,12 +147,14 @@ func watching(t *testing.T, r *Repo, changed func([]string, bool)) func() {
 }
 
 func TestWhatJibeCommitsItselfLetsGoOfAVIMThatIsNeededNoMore(t *testing.T) {
-	forge, dir := forgeWith(t, map[string]string{
+	t.Parallel()
+
+	forge, person := forgeWith(t, map[string]string{
 		"vims/a.yaml": "type: sim\n", "instances/x/vnf.yaml": running(testID(1), "vim: a"),
 	})
 	r := openRepo(t, Options{Remote: forge})
-	change(t, dir, map[string]string{"vims": ""})
-	followed(t, r, dir)
+	person.change(map[string]string{"vims": ""})
+	followed(t, r, person)
 	if s, err := r.Settings(); err != nil || s.VIMs["a"] == nil {
 		t.Fatalf("settings %+v, %v", s, err)
 	}
@@ -162,11 +170,13 @@ func TestWhatJibeCommitsItselfLetsGoOfAVIMThatIsNeededNoMore(t *testing.T) {
 }
 
 func TestAVIMThatIsGoneForLongIsNotTakenUpByAnInstanceThatNamesItLater(t *testing.T) {
-	forge, dir := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n"})
+	t.Parallel()
+
+	forge, person := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n"})
 	r := openRepo(t, Options{Remote: forge})
-	change(t, dir, map[string]string{"vims/a.yaml": ""})
-	change(t, dir, map[string]string{"instances/x/vnf.yaml": running(testID(1), "vim: a")})
-	followed(t, r, dir)
+	person.change(map[string]string{"vims/a.yaml": ""})
+	person.change(map[string]string{"instances/x/vnf.yaml": running(testID(1), "vim: a")})
+	followed(t, r, person)
 	bothWays(t, r, func(t *testing.T, r *Repo) {
 		if s, err := r.Settings(); err != nil || s.VIMs["a"] != nil || s.VIMs["b"] == nil {
 			t.Errorf("settings %+v, %v", s, err)
@@ -179,12 +189,14 @@ func TestAVIMThatIsGoneForLongIsNotTakenUpByAnInstanceThatNamesItLater(t *testin
 }
 
 func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
-	forge, dir := forgeWith(t, map[string]string{
+	t.Parallel()
+
+	forge, person := forgeWith(t, map[string]string{
 		"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n", "vims/c.yaml": "type: sim\ndefault: true\n",
 		"repositories.yaml": "- {name: one, url: one.git}\n", "peers.yaml": "- {name: em-a, type: em, endpoint: https://em.example.com}\n",
 	})
 	r := openRepo(t, Options{Remote: forge})
-	change(t, dir, map[string]string{
+	person.change(map[string]string{
 		"peers.yaml":  "- {name: em-b, type: em}\n", // broken
 		"vims/a.yaml": "typ: sim\n",                 // broken
 		"vims/b.yaml": "type: sim\ndefault: true\n", // c is
@@ -192,8 +204,8 @@ func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
 		"vims/d.yaml": "type: [\n", // never was good
 		"vims/e.yaml": "type: sim\n",
 	})
-	change(t, dir, map[string]string{"repositories.yaml": "- {name: one}\n"})
-	followed(t, r, dir)
+	person.change(map[string]string{"repositories.yaml": "- {name: one}\n"})
+	followed(t, r, person)
 	r = bothWays(t, r, func(t *testing.T, r *Repo) {
 		s, err := r.Settings()
 		if err != nil {
@@ -216,19 +228,21 @@ func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
 			t.Errorf("problems in %s", got)
 		}
 	})
-	change(t, dir, map[string]string{"vims/a.yaml": "type: sim\nid: a2\n", "vims/b.yaml": "type: sim\n", "vims/d.yaml": "", "repositories.yaml": "- {name: two, url: two.git}\n", "peers.yaml": ""})
-	followed(t, r, dir)
+	person.change(map[string]string{"vims/a.yaml": "type: sim\nid: a2\n", "vims/b.yaml": "type: sim\n", "vims/d.yaml": "", "repositories.yaml": "- {name: two, url: two.git}\n", "peers.yaml": ""})
+	followed(t, r, person)
 	if s, err := r.Settings(); err != nil || len(s.Peers) > 0 || s.VIMs["a"].ID != "a2" || s.Repositories[0].Name != "two" || len(r.Problems()) > 0 {
 		t.Errorf("mended: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
 	}
 }
 
 func TestANFVOThatIsMissingIsAProblemAndNobodyGrantsInItsPlace(t *testing.T) {
+	t.Parallel()
+
 	const nfvo = "- {name: nfvo-a, type: nfvo, endpoint: https://nfvo.example.com}\n"
-	forge, dir := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "peers.yaml": nfvo, "granting.yaml": "nfvo: {name: nfvo-a}\n"})
+	forge, person := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "peers.yaml": nfvo, "granting.yaml": "nfvo: {name: nfvo-a}\n"})
 	r := openRepo(t, Options{Remote: forge})
-	change(t, dir, map[string]string{"peers.yaml": ""})
-	followed(t, r, dir)
+	person.change(map[string]string{"peers.yaml": ""})
+	followed(t, r, person)
 	r = bothWays(t, r, func(t *testing.T, r *Repo) {
 		s, err := r.Settings()
 		if err != nil || s.Granting.NFVO == nil || len(s.VIMs) != 1 {
@@ -241,15 +255,17 @@ func TestANFVOThatIsMissingIsAProblemAndNobodyGrantsInItsPlace(t *testing.T) {
 			t.Errorf("problems: %s", got)
 		}
 	})
-	change(t, dir, map[string]string{"peers.yaml": nfvo})
-	followed(t, r, dir)
+	person.change(map[string]string{"peers.yaml": nfvo})
+	followed(t, r, person)
 	if s, err := r.Settings(); err != nil || len(r.Problems()) > 0 {
 		t.Errorf("mended: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
 	}
 }
 
 func TestAPackageRepositoryThatIsNeededCountsUntilItIsNotAlsoAfterARestart(t *testing.T) {
-	forge, dir := forgeWith(t, map[string]string{
+	t.Parallel()
+
+	forge, person := forgeWith(t, map[string]string{
 		"repositories.yaml":    "- {name: one, url: one.git, hooks: true}\n- {name: two, url: two.git}\n",
 		"instances/x/vnf.yaml": running(testID(1), "params: {from: one}"),
 	})
@@ -269,8 +285,8 @@ func TestAPackageRepositoryThatIsNeededCountsUntilItIsNotAlsoAfterARestart(t *te
 	}
 	r := openRepo(t, Options{Remote: forge, NeededRepositories: needed})
 	for _, text := range []string{"- {name: two, url: two.git}\n", "# none\n", ""} {
-		change(t, dir, map[string]string{"repositories.yaml": text})
-		followed(t, r, dir)
+		person.change(map[string]string{"repositories.yaml": text})
+		followed(t, r, person)
 		r = bothWays(t, r, func(t *testing.T, r *Repo) {
 			s, err := r.Settings()
 			if err != nil || !slices.ContainsFunc(s.Repositories, func(r desired.Repository) bool {
@@ -286,29 +302,29 @@ func TestAPackageRepositoryThatIsNeededCountsUntilItIsNotAlsoAfterARestart(t *te
 			}
 		})
 	}
-	change(t, dir, map[string]string{"repositories.yaml": "- {name: renamed, url: one.git}\n"})
-	followed(t, r, dir)
+	person.change(map[string]string{"repositories.yaml": "- {name: renamed, url: one.git}\n"})
+	followed(t, r, person)
 	if s, err := r.Settings(); err != nil || len(s.Repositories) != 1 || s.Repositories[0].Name != "renamed" || len(r.Problems()) > 0 {
 		t.Errorf("renamed: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
 	}
 }
 
 func TestTheFormerDefinitionOfAVIMIsFoundForWhatGoesWithIt(t *testing.T) {
-	forge, dir := forgeWith(t, map[string]string{
+	t.Parallel()
+
+	forge, person := forgeWith(t, map[string]string{
 		"vims/a.yaml": "type: sim\n", "instances/x/vnf.yaml": running(testID(1), "vim: a"),
 	})
 	r := openRepo(t, Options{Remote: forge})
 	rev, _ := r.Lookup(testID(1))
-	change(t, dir, map[string]string{"vims/a.yaml": "type: sim\nendpoint: https://new.example.org\n"})
-	change(t, dir, map[string]string{"vims/a.yaml": "typ: sim\n"})
-	put(t, dir, "README.md", []byte("closed")) // three commits, one push
-	if err := os.RemoveAll(filepath.Join(dir, "vims")); err != nil {
-		t.Fatal(err)
-	}
-	runGit(t, dir, "add", "-A")
-	runGit(t, dir, "commit", "-q", "-m", "Close the VIM")
-	change(t, dir, map[string]string{"instances/x": ""})
-	followed(t, r, dir)
+	person.change(map[string]string{"vims/a.yaml": "type: sim\nendpoint: https://new.example.org\n"})
+	person.change(map[string]string{"vims/a.yaml": "typ: sim\n"})
+	before := person.head
+	person.edit(map[string]string{"README.md": "closed", "vims": ""}) // three commits, one push
+	person.commit("Close the VIM")
+	person.edit(map[string]string{"instances/x": ""})
+	person.moveBranch("refs/heads/main", before, person.commit("End the instance"))
+	followed(t, r, person)
 	if s, err := r.Settings(); err != nil || len(s.VIMs) > 0 || len(r.Problems()) > 0 {
 		t.Errorf("settings %+v, %v; problems: %s", s, err, problemText(r.Problems()))
 	}
@@ -323,8 +339,9 @@ func TestTheFormerDefinitionOfAVIMIsFoundForWhatGoesWithIt(t *testing.T) {
 }
 
 func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *testing.T) {
-	dir := t.TempDir()
-	runGit(t, "", "init", "-q", "-b", "main", dir)
+	t.Parallel()
+
+	dir := bareRemote(t)
 	base := map[string]string{
 		"repositories.yaml": "- {name: one, url: one.git}\n",
 		"vims/a.yaml":       "type: sim\ndefault: true\n", "vims/b.yaml": "type: sim\n", "vims/c.yaml": "type: sim\n", "vims/idle.yaml": "type: sim\n",
@@ -350,26 +367,12 @@ func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *
 		{"no repositories and nothing that runs", map[string]string{"repositories.yaml": "", "vims": "", "instances": ""}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			commit := func(files map[string]string) string {
-				for name, text := range files {
-					if text == "" {
-						if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-							t.Fatal(err)
-						}
-						continue
-					}
-					put(t, dir, name, []byte(text))
-				}
-				runGit(t, dir, "add", "-A")
-				runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
-				return runGit(t, dir, "rev-parse", "HEAD")
-			}
-			if err := os.RemoveAll(filepath.Join(dir, "vims")); err != nil {
-				t.Fatal(err)
-			}
-			old := commit(base)
-			next := commit(tc.change)
-			r := newReader(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
+			person := commitTo(t, dir)
+			person.edit(base)
+			old := person.commit("Begin")
+			person.edit(tc.change)
+			next := person.commit("Change")
+			r := newReader(git.Runner{Dir: dir}, "main", 1<<20)
 			defer r.Close()
 			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{})
 			if err != nil {

@@ -12,6 +12,8 @@ import (
 )
 
 func TestCommitsSinceOneAreListedWithWhoMadeThem(t *testing.T) {
+	t.Parallel()
+
 	remote := bareRemote(t)
 	r := openRepo(t, Options{Remote: remote, Key: []byte("a key of the installation"), Now: tick()})
 	own := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -45,6 +47,8 @@ func TestCommitsSinceOneAreListedWithWhoMadeThem(t *testing.T) {
 }
 
 func TestACommitThatCompletesAnotherIsToldFromOneThatSomebodyAskedFor(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Key: []byte("a key of the installation"), Now: tick()})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	for i, test := range []struct {
@@ -69,6 +73,8 @@ func TestACommitThatCompletesAnotherIsToldFromOneThatSomebodyAskedFor(t *testing
 }
 
 func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
+	t.Parallel()
+
 	remote := bareRemote(t)
 	r := openRepo(t, Options{Remote: remote, Key: []byte("a key of the installation"), Now: tick()})
 	work := t.TempDir()
@@ -107,6 +113,8 @@ func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
 }
 
 func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
+	t.Parallel()
+
 	remote := bareRemote(t)
 	r := openRepo(t, Options{Remote: remote, Now: tick()})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
@@ -138,6 +146,8 @@ func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
 }
 
 func TestABranchOfTheRemoteIsRemovedOnceAndTheOneThatRunsNever(t *testing.T) {
+	t.Parallel()
+
 	remote := bareRemote(t)
 	r := openRepo(t, Options{Remote: remote, Now: tick()})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)

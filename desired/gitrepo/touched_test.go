@@ -36,6 +36,8 @@ func treeOf(t *testing.T, r *Repo, files map[string]string) string {
 }
 
 func TestWhatAPushTouchesIsAllThatDiffers(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	const vnf = "instances/east/amf/vnf.yaml"
 	base := map[string]string{vnf: "1", "instances/east/amf/run.sh": "1", "instances/east/README": "1", "instances/west/smf/vnf.yaml": "1", "vims/a.yaml": "1", "repositories.yaml": "1"}
@@ -93,6 +95,8 @@ func TestWhatAPushTouchesIsAllThatDiffers(t *testing.T) {
 }
 
 func TestAFewTreesThatUnfoldToBillionsAreNotWalked(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	blob, err := r.git.RunInput(t.Context(), "x", "hash-object", "-w", "--stdin")
 	if err != nil {

@@ -89,6 +89,8 @@ func levelOf(tb testing.TB, r *Repo, id string) int {
 }
 
 func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
+	t.Parallel()
+
 	s := newSeal(t, "alice", "forge")
 	forge := bareRemote(t)
 	work := filepath.Join(t.TempDir(), "work")
@@ -209,6 +211,8 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 }
 
 func TestAPushIsRefusedWhoseCommitsAreNotAllSigned(t *testing.T) {
+	t.Parallel()
+
 	s := newSeal(t, "alice")
 	r := openRepo(t, Options{Verify: s.verification()})
 	id := testID(1)
@@ -249,6 +253,8 @@ func TestAPushIsRefusedWhoseCommitsAreNotAllSigned(t *testing.T) {
 }
 
 func TestAReplacedObjectIsNotWhatIsRead(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{})
 	id := testID(1)
 	mustWrite(t, r, id, flatDir(id), 1)

@@ -27,6 +27,8 @@ func toLevel(id, tree string, level int) desired.InstanceChange {
 }
 
 func TestManyInstancesAndTheLedgerAreOneCommitAndWhatMovedDropsOut(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Now: tick()})
 	var changes []desired.InstanceChange
 	for n := range 20 {
@@ -84,6 +86,8 @@ func openReader(t *testing.T, r *Repo) *Repo {
 }
 
 func TestAWriteOfManyThatTheLedgerRefusesLeavesNothing(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Now: tick()})
 	rev := mustWrite(t, r, testID(1), flatDir(testID(1)), 1)
 	before := r.Head()
@@ -107,6 +111,8 @@ func TestAWriteOfManyThatTheLedgerRefusesLeavesNothing(t *testing.T) {
 // Writes of many, writes of one and pushes race: each instance is written once from where it was read,
 // and the ledger counts exactly what its commits hold.
 func TestWritesOfManyRaceWithRequestsAndPushesAndLoseNothing(t *testing.T) {
+	t.Parallel()
+
 	r := openRepo(t, Options{Now: tick()})
 	const instances = 12
 	for n := range instances {

@@ -1,0 +1,190 @@
+package gitrepo
+
+import (
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// committer commits to a bare repository and moves its branch, without a clone and without any process: for tests
+// in which it doesn't matter how a person makes and pushes a commit. No hook is asked, as on a forge.
+type committer struct {
+	testing.TB
+	dir  string // the bare repository
+	head string // where they are, "" before the first commit
+	have map[string]git.Entry
+	text map[string][]byte // of the files that they have written, by hash
+}
+
+// commitTo is at the head of a repository's main.
+func commitTo(tb testing.TB, dir string) *committer {
+	tb.Helper()
+
+	head, err := git.ReadRef(dir, "refs/heads/main")
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	c := &committer{TB: tb, dir: dir, have: map[string]git.Entry{}, text: map[string][]byte{}}
+	if head != "" {
+		c.reset(head)
+	}
+	return c
+}
+
+// reset goes to a commit, and drops what isn't committed.
+func (c *committer) reset(commit string) {
+	c.Helper()
+
+	c.head = commit
+	clear(c.have)
+	for item := range strings.SplitSeq(runGit(c, c.dir, "ls-tree", "-r", "-z", "--full-tree", commit), "\x00") {
+		about, name, ok := strings.Cut(item, "\t")
+		if f := strings.Fields(about); ok && len(f) == 3 {
+			c.have[name] = git.Entry{Mode: f[0], Hash: f[2]}
+		}
+	}
+}
+
+func (c *committer) set(name, mode string, data []byte) {
+	hash := git.HashObject(git.KindBlob, data)
+	c.text[hash] = data
+	c.have[name] = git.Entry{Mode: mode, Hash: hash}
+}
+
+// put writes a file.
+func (c *committer) put(name string, data []byte) { c.set(name, git.ModeFile, data) }
+
+// link makes a symbolic link.
+func (c *committer) link(name, to string) { c.set(name, "120000", []byte(to)) }
+
+// below are the files at or below each of the paths.
+func (c *committer) below(paths ...string) []string {
+	var names []string
+	for name := range c.have {
+		if slices.ContainsFunc(paths, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// remove removes files, and folders with all that they hold.
+func (c *committer) remove(paths ...string) {
+	c.Helper()
+
+	names := c.below(paths...)
+	if len(names) == 0 {
+		c.Fatalf("none of %q is there", paths)
+	}
+	for _, name := range names {
+		delete(c.have, name)
+	}
+}
+
+// move renames a folder.
+func (c *committer) move(from, to string) {
+	c.Helper()
+
+	names := c.below(from)
+	if len(names) == 0 {
+		c.Fatalf("%s isn't there", from)
+	}
+	for _, name := range names {
+		c.have[to+strings.TrimPrefix(name, from)] = c.have[name]
+		delete(c.have, name)
+	}
+}
+
+// commit makes a commit that no ref names yet. others are further parents.
+func (c *committer) commit(message string, others ...string) string {
+	c.Helper()
+
+	pack := git.NewPack()
+	for _, data := range c.text {
+		pack.Add(git.KindBlob, data)
+	}
+	const person = "A Person <person@example.com>"
+	root := c.tree(pack, slices.Sorted(maps.Keys(c.have)), "")
+	c.head = pack.Add(git.KindCommit, git.EncodeCommit(root, c.head, person, person, time.Now(), message+"\n", others...))
+	if err := pack.Write(c.dir, c.TempDir()); err != nil {
+		c.Fatal(err)
+	}
+	return c.head
+}
+
+// checkout writes the files of the last commit, all of which they have written, to a folder.
+func (c *committer) checkout(dir string) {
+	c.Helper()
+
+	for name, e := range c.have {
+		text, ok := c.text[e.Hash]
+		if !ok || e.Mode != git.ModeFile {
+			c.Fatalf("%s isn't a file that was written here", name)
+		}
+		put(c, dir, name, text)
+	}
+}
+
+// tree adds the tree of the files below a folder, which all begin with its path.
+func (c *committer) tree(pack *git.Pack, names []string, folder string) string {
+	var entries []git.Entry
+	for len(names) > 0 {
+		name, _, nested := strings.Cut(strings.TrimPrefix(names[0], folder), "/")
+		n := 1
+		if nested {
+			below := folder + name + "/"
+			if n = slices.IndexFunc(names, func(s string) bool { return !strings.HasPrefix(s, below) }); n < 0 {
+				n = len(names)
+			}
+			entries = append(entries, git.Entry{Mode: git.ModeDir, Name: name, Hash: c.tree(pack, names[:n], below)})
+		} else {
+			e := c.have[names[0]]
+			entries = append(entries, git.Entry{Mode: e.Mode, Name: path.Base(names[0]), Hash: e.Hash})
+		}
+		names = names[n:]
+	}
+	return pack.Add(git.KindTree, git.EncodeTree(entries))
+}
+
+// push commits what was changed and moves the branch there. It fails where somebody else has moved that meanwhile.
+func (c *committer) push(message string) string {
+	c.Helper()
+
+	before := c.head
+	c.commit(message)
+	c.moveBranch("refs/heads/main", before, c.head)
+	return c.head
+}
+
+// moveBranch moves a ref as git does: with a lock that is renamed.
+func (c *committer) moveBranch(ref, before, after string) {
+	c.Helper()
+
+	name := filepath.Join(c.dir, filepath.FromSlash(ref))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		c.Fatal(err)
+	}
+	lock, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer lock.Close()
+	if is, err := git.ReadRef(c.dir, ref); err != nil || is != before {
+		_ = os.Remove(lock.Name())
+		c.Fatalf("%s is at %s, not %s: %v", ref, is, before, err)
+	}
+	if _, err := lock.WriteString(after + "\n"); err != nil {
+		c.Fatal(err)
+	}
+	if err := os.Rename(lock.Name(), name); err != nil {
+		c.Fatal(err)
+	}
+}
