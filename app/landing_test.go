@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
-	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -119,72 +118,61 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 	for n := range 12 {
 		many[fmt.Sprintf("instances/east/many/%d/vnf.yaml", n)] = fmt.Sprintf(notYet, fmt.Sprintf("many-%d", n))
 	}
-	s.PushFiles(t, many)
-	w := process.NewWorkTree(t, as(s, "root", "desired.git"))
-	s.PushFiles(t, map[string]string{"README.md": "What came meanwhile.\n"})
-	behind := w.Git("rev-parse", "HEAD")
-	url := func(who string) string { return as(s, who, "desired.git") }
-	scale := func(w *process.WorkTree) { w.Write("instances/east/amf/vnf.yaml", fmt.Sprintf(notYet, "amf-2")) }
+	p := newPushes(t, s, "desired.git")
+	change(p.to, many)
+	behind := p.to.Head()
+	change(p.to, map[string]string{"README.md": "What came meanwhile.\n"})
+	const amf = "instances/east/amf/vnf.yaml"
+	scale := map[string]string{amf: fmt.Sprintf(notYet, "amf-2")}
 	for name, c := range map[string]struct {
-		change func(w *process.WorkTree)
-		push   []string // after "git push"
-		want   string
+		files map[string]string // nil for a link
+		who   string
+		push  []string // after the URL in "git push"
+		want  string
 	}{
-		"another branch":              {scale, []string{url("root"), "HEAD:refs/for/other"}, "nothing lands there: main is the branch that is obeyed"},
-		"a branch below":              {scale, []string{url("root"), "HEAD:refs/for/main/x"}, "nothing lands there"},
-		"together with main":          {scale, []string{"--force", url("root"), "HEAD:refs/for/main", "HEAD:refs/heads/main"}, "what is to land is pushed alone"},
-		"together with a branch":      {scale, []string{url("root"), "HEAD:refs/heads/beside", "HEAD:refs/for/main"}, "what is to land is pushed alone"},
-		"two landings":                {scale, []string{url("root"), "HEAD:refs/for/main", "HEAD~1:refs/for/other"}, "what is to land is pushed alone"},
-		"a tree":                      {scale, []string{url("root"), "HEAD^{tree}:refs/for/main"}, "only a commit can land, and this is a tree"},
-		"by who may only read":        {scale, []string{url("read"), "HEAD:refs/for/main"}, "the role operator is needed"},
-		"by an operator of elsewhere": {scale, []string{url("west"), "HEAD:refs/for/main"}, "instances/east/amf: west may not push this: it needs the role operator in project east"},
-		"what only an admin may":      {func(w *process.WorkTree) { w.Write("vims/x.yaml", "type: sim\n") }, []string{url("ops"), "HEAD:refs/for/main"}, "vims/x.yaml: ops may not push this"},
-		"an unknown key": {func(w *process.WorkTree) {
-			w.Write("instances/east/amf/vnf.yaml", fmt.Sprintf(notYet, "amf-2")+"colour: red\n")
-		}, []string{url("ops"), "HEAD:refs/for/main"}, "instances/east/amf/vnf.yaml:6: unknown key"},
-		"a package that there isn't": {func(w *process.WorkTree) {
-			w.Write("instances/east/amf/vnf.yaml", "vnfdId: no-such\nflavour: simple\nparams: {namespace: east-a}\n")
-		}, []string{url("ops"), "HEAD:refs/for/main"}, "no-such"},
-		"many terminations by mistake": {func(w *process.WorkTree) { w.Git("rm", "-q", "-r", "instances/east/many") }, []string{url("ops"), "HEAD:refs/for/main"}, "git push -o terminate=12"},
-		"a link": {func(w *process.WorkTree) {
-			if err := os.Symlink("/etc/passwd", filepath.Join(w.Dir(), "instances/east/amf/link")); err != nil {
-				t.Fatal(err)
-			}
-
-		}, []string{url("ops"), "HEAD:refs/for/main"}, "instances/east/amf/link"},
+		"another branch":               {scale, "root", []string{"HEAD:refs/for/other"}, "nothing lands there: main is the branch that is obeyed"},
+		"a branch below":               {scale, "root", []string{"HEAD:refs/for/main/x"}, "nothing lands there"},
+		"together with main":           {scale, "root", []string{"--force", "HEAD:refs/for/main", "HEAD:refs/heads/main"}, "what is to land is pushed alone"},
+		"together with a branch":       {scale, "root", []string{"HEAD:refs/heads/beside", "HEAD:refs/for/main"}, "what is to land is pushed alone"},
+		"two landings":                 {scale, "root", []string{"HEAD:refs/for/main", "HEAD~1:refs/for/other"}, "what is to land is pushed alone"},
+		"a tree":                       {scale, "root", []string{"HEAD^{tree}:refs/for/main"}, "only a commit can land, and this is a tree"},
+		"by who may only read":         {scale, "read", []string{"HEAD:refs/for/main"}, "the role operator is needed"},
+		"by an operator of elsewhere":  {scale, "west", []string{"HEAD:refs/for/main"}, "instances/east/amf: west may not push this: it needs the role operator in project east"},
+		"what only an admin may":       {map[string]string{"vims/x.yaml": "type: sim\n"}, "ops", []string{"HEAD:refs/for/main"}, "vims/x.yaml: ops may not push this"},
+		"an unknown key":               {map[string]string{amf: fmt.Sprintf(notYet, "amf-2") + "colour: red\n"}, "ops", []string{"HEAD:refs/for/main"}, "instances/east/amf/vnf.yaml:6: unknown key"},
+		"a package that there isn't":   {map[string]string{amf: "vnfdId: no-such\nflavour: simple\nparams: {namespace: east-a}\n"}, "ops", []string{"HEAD:refs/for/main"}, "no-such"},
+		"many terminations by mistake": {map[string]string{"instances/east/many": ""}, "ops", []string{"HEAD:refs/for/main"}, "git push -o terminate=12"},
+		"a link":                       {nil, "ops", []string{"HEAD:refs/for/main"}, "instances/east/amf/link"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := w.For(t)
-			w.Git("reset", "-q", "--hard", behind)
-			c.change(w)
-			w.Git("add", "-A")
-			w.Git("commit", "-q", "-m", name)
-			before := head(t, s)
-			out, err := process.Git(t.Context(), w.Dir(), append([]string{"push"}, c.push...)...)
-			said := fmt.Sprint(out, err)
+			commit := p.from.Commit(name, c.files, behind)
+			if c.files == nil {
+				commit = p.from.Link(name, "instances/east/amf/link", "/etc/passwd", behind)
+			}
+			refs := strings.Split(strings.ReplaceAll(strings.Join(c.push, " "), "HEAD", commit), " ")
+			before := p.to.Head()
+			said, err := p.push(c.who, refs...)
 			if err == nil || !strings.Contains(said, c.want) {
 				t.Errorf("%s, want %q", said, c.want)
 			}
-			if now := head(t, s); now != before {
+			if now := p.to.Head(); now != before {
 				t.Errorf("main has moved from %s to %s", before, now)
 			}
 		})
 	}
-	w.Git("reset", "-q", "--hard", behind)
-	w.Git("rm", "-q", "-r", "instances/east/many")
-	w.Git("commit", "-q", "-m", "Many terminations, as meant")
-	before := head(t, s)
-	if out, err := process.Git(t.Context(), w.Dir(), "push", "-o", "terminate=12", url("ops"), "HEAD:refs/for/main"); err != nil || head(t, s) == before {
-		t.Errorf("many terminations, as meant: %s %v", out, err)
+	meant := p.from.Commit("Many terminations, as meant", map[string]string{"instances/east/many": ""}, behind)
+	before := p.to.Head()
+	if said, err := p.push("ops", "-o", "terminate=12", meant+":refs/for/main"); err != nil || p.to.Head() == before {
+		t.Errorf("many terminations, as meant: %s %v", said, err)
 	}
 	if refs, err := process.Git(t.Context(), s.Desired(), "for-each-ref", "refs/for", "refs/heads/beside"); err != nil || refs != "" {
 		t.Errorf("refs are left: %s %v", refs, err)
 	}
 	// A deletion has no pack, and a blob no history: git's own words vary.
-	for _, ref := range []string{":refs/for/main", w.Git("hash-object", "-w", "--", ".git/HEAD") + ":refs/for/main"} {
-		before = head(t, s)
-		if out, err := process.Git(t.Context(), w.Dir(), "push", url("root"), ref); err == nil || head(t, s) != before {
-			t.Errorf("%s is taken: %s", ref, out)
+	for _, ref := range []string{":refs/for/main", p.from.ObjectAt(meant, "instances/east/README.md") + ":refs/for/main"} {
+		before = p.to.Head()
+		if said, err := p.push("root", ref); err == nil || p.to.Head() != before {
+			t.Errorf("%s is taken: %s", ref, said)
 		}
 	}
 	// Nobody lands by a made-up id, nor on a package repository.
@@ -196,20 +184,14 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusForbidden {
 		t.Errorf("%v %v", resp, err)
 	}
-	pkgs := process.NewWorkTree(t, as(s, "pack", "packages/packages.git"))
-	if out, err := process.Git(t.Context(), pkgs.Dir(), "push", "origin", "HEAD:refs/for/main"); err == nil || !strings.Contains(fmt.Sprint(out, err), "neither a branch nor a tag") {
-		t.Errorf("on a package repository: %s %v", out, err)
+	pkgs := newPushes(t, s, "packages/packages.git")
+	if said, err := pkgs.push("pack", pkgs.to.Head()+":refs/for/main"); err == nil || !strings.Contains(said, "neither a branch nor a tag") {
+		t.Errorf("on a package repository: %s %v", said, err)
 	}
 }
 
 func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
-	data, keys := process.ShortTempDir(t), t.TempDir()
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(datadir.TokensFile(data), []byte(pushTokens), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data, keys := pushData(t, pushTokens), t.TempDir()
 	var trusted strings.Builder
 	for _, name := range []string{"ops", "east"} {
 		public := newKey(t, filepath.Join(keys, name))
@@ -220,7 +202,7 @@ func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := process.Start(t, data, "--verify-desired", file, "--require-signed-push")
-	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	s.AwaitPackages(t, process.SmallVnfd)
 	w := process.NewWorkTree(t, s.Desired())
 	n := 0
 	commit := func(signer string) {
@@ -261,14 +243,11 @@ func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
 }
 
 func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
-	const people, landings = 4, 4
-	data := process.ShortTempDir(t)
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
+	people, landings, deaths := 4, 4, 3
+	if testing.Short() {
+		people, landings, deaths = 2, 2, 1
 	}
-	if err := os.WriteFile(datadir.TokensFile(data), []byte(pushTokens), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data := pushData(t, pushTokens)
 	binary := process.Binary(t)
 	serve := func() *process.Server {
 		s, err := process.StartBinary(binary, data)
@@ -278,12 +257,12 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 		return s
 	}
 	s := serve()
-	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	s.AwaitPackages(t, process.SmallVnfd)
 	files := map[string]string{}
 	for n := range people {
 		files[fmt.Sprintf("instances/a/%d/vnf.yaml", n)] = fmt.Sprintf(notYet, fmt.Sprintf("amf-%d-0", n))
 	}
-	s.PushFiles(t, files)
+	change(desiredOf(t, s), files)
 	var clones []*process.WorkTree
 	for range people {
 		clones = append(clones, process.NewWorkTree(t, s.Desired()))
@@ -342,9 +321,9 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { landers.Wait(); close(done) }()
-	for kills := 0; kills < 3; kills++ { // each after a landing more, and a moment that is never the same
+	for range deaths { // each after a landing more, and a moment that is never the same
 		seen := landed.Load()
-		kit.Until(t, "somebody lands", func() bool { return landed.Load() > seen || landed.Load() == people*landings })
+		kit.Until(t, "somebody lands", func() bool { return landed.Load() > seen || landed.Load() == int64(people*landings) })
 		time.Sleep(rand.N(200 * time.Millisecond))
 		mortal.Take().KillGroup()
 		s = serve()
@@ -384,8 +363,8 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 }
 
 func TestAScaleLandsOverThePinThatJibeMadeMeanwhile(t *testing.T) {
-	s := process.Start(t, process.ShortTempDir(t))
-	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	s := process.Start(t, pushData(t, pushTokens))
+	s.AwaitPackages(t, process.SmallVnfd)
 	w := process.NewWorkTree(t, s.Desired())
 	w.WriteFiles(map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n",
 		"instances/a/web/vnf.yaml": "name: web # of site A\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nlevels: {front: 0}\nparams: {namespace: a}\n"})

@@ -45,6 +45,7 @@ func withMirrors(t *testing.T, n int) *mirrored {
 	}
 	for i := range n {
 		data := process.ShortTempDir(t)
+		lay(t, data, "packages")
 		if err := os.WriteFile(datadir.TokensFile(data), []byte(pushTokens), 0o600); err != nil {
 			t.Fatal(err)
 		}

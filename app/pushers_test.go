@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,16 +41,8 @@ func tokenOf(name string) string {
 // withPushers starts a server that knows them, with a project each for east and west.
 func withPushers(t *testing.T, args ...string) *process.Server {
 	t.Helper()
-	data := process.ShortTempDir(t)
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(datadir.TokensFile(data), []byte(pushTokens), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := process.Start(t, data, args...)
-	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
-	s.PushFiles(t, map[string]string{
+	data := pushData(t, pushTokens)
+	change(process.BareAt(t, filepath.Join(data, "desired.git")), map[string]string{
 		"projects/east.yaml":          "instances: [east]\nrepositories: [eastern]\nvims: ['*']\nnamespaces: ['east-*']\n",
 		"projects/west.yaml":          "instances: [west]\nvims: ['*']\nnamespaces: ['west-*']\n",
 		"repositories.yaml":           "- {name: packages, url: packages.git, branch: main}\n",
@@ -58,7 +51,58 @@ func withPushers(t *testing.T, args ...string) *process.Server {
 		"instances/west/amf/vnf.yaml": fmt.Sprintf(notYet, "amf-west"),
 		"instances/else/amf/vnf.yaml": fmt.Sprintf(notYet, "amf-else"),
 	})
+	s := process.Start(t, data, args...)
+	s.AwaitPackages(t, process.SmallVnfd)
 	return s
+}
+
+// pushData is a data directory with the small package, for a server that is started on it and knows these tokens.
+func pushData(t *testing.T, tokens string) (data string) {
+	t.Helper()
+	data = process.ShortTempDir(t)
+	lay(t, data)
+	if err := os.WriteFile(datadir.TokensFile(data), []byte(tokens), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addSmall(process.BareAt(t, filepath.Join(data, "packages", "packages.git")))
+	return data
+}
+
+// pushes are files that are pushed by real pushes to the desired repository of a server, or to another one.
+type pushes struct {
+	t          *testing.T
+	s          *process.Server
+	repository string // as its URL has it
+	to         *process.Bare
+	from       *process.Bare
+}
+
+func newPushes(t *testing.T, s *process.Server, repository string) *pushes {
+	t.Helper()
+	to := process.BareAt(t, filepath.Join(s.Data, filepath.FromSlash(repository)))
+	return &pushes{t: t, s: s, repository: repository, to: to, from: to.Fork()}
+}
+
+// commit commits files on top of what the server has, and moves nothing.
+func (p *pushes) commit(message string, files map[string]string) (commit string) {
+	p.t.Helper()
+	return p.from.Commit(message, files, p.to.Head())
+}
+
+// push has somebody push refs ("COMMIT:main"), and returns what git says on one line.
+func (p *pushes) push(who string, refs ...string) (said string, err error) {
+	p.t.Helper()
+	return p.from.Push(as(p.s, who, p.repository), refs...)
+}
+
+// pushed has somebody push files on top of what the server has.
+func (p *pushes) pushed(who, message string, files map[string]string) error {
+	p.t.Helper()
+	said, err := p.push(who, p.commit(message, files)+":refs/heads/main")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return nil
 }
 
 // as is the address of a repository for a caller.
@@ -73,61 +117,44 @@ func as(s *process.Server, name, repository string) string {
 
 func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 	s := withPushers(t)
-	w := process.NewWorkTree(t, s.Desired())
-	git := func(args ...string) { w.Git(args...) }
+	p := newPushes(t, s, "desired.git")
+	base := p.to.Head()
+	write := func(name, text string) func() string {
+		return func() string { return p.commit(name, map[string]string{name: text}) }
+	}
 	for i, c := range []struct {
 		name   string
-		change func()
-		may    string // the names of those who may
-		refuse string // what the others are told
+		commit func() string // on top of what the server has
+		may    string        // the names of those who may
+		refuse string        // what the others are told
 	}{
-		{"a VIM", func() { w.Write("vims/x.yaml", "type: sim\n") }, "root", "vims/x.yaml: %[1]s may not push this: it needs the role admin, and %[1]s is "},
-		{"the package repositories", func() { w.Write("repositories.yaml", "[]\n") }, "root", "repositories.yaml: %s may not"},
-		{"a project", func() { w.Write("projects/east.yaml", "instances: [east, east2]\nvims: ['*']\n") }, "root", "projects/east.yaml: %s may not"},
-		{"the grants", func() { w.Write("granting.yaml", "") }, "root", "granting.yaml: %s may not"},
-		{"the peers", func() { w.Write("peers.yaml", "") }, "root", "peers.yaml: %s may not"},
-		{"another file", func() { w.Write("README.md", "x\n") }, "root", "README.md: %s may not"},
-		{"a file right below instances", func() { w.Write("instances/README.md", "x\n") }, "root", "instances: %s may not"},
-		{"a folder of another case", func() { w.Write("Instances/east/amf/vnf.yaml", "x\n") }, "root", "Instances/east: %s may not"},
-		{"an instance of east", func() { w.Write("instances/east/amf/vnf.yaml", fmt.Sprintf(notYet, "amf-2")) }, "root ops east both",
+		{"a VIM", write("vims/x.yaml", "type: sim\n"), "root", "vims/x.yaml: %[1]s may not push this: it needs the role admin, and %[1]s is "},
+		{"the package repositories", write("repositories.yaml", "[]\n"), "root", "repositories.yaml: %s may not"},
+		{"a project", write("projects/east.yaml", "instances: [east, east2]\nvims: ['*']\n"), "root", "projects/east.yaml: %s may not"},
+		{"the grants", write("granting.yaml", "# none\n"), "root", "granting.yaml: %s may not"},
+		{"the peers", write("peers.yaml", "# none\n"), "root", "peers.yaml: %s may not"},
+		{"another file", write("README.md", "x\n"), "root", "README.md: %s may not"},
+		{"a file right below instances", write("instances/README.md", "x\n"), "root", "instances: %s may not"},
+		{"a folder of another case", write("Instances/east/amf/vnf.yaml", "x\n"), "root", "Instances/east: %s may not"},
+		{"an instance of east", write("instances/east/amf/vnf.yaml", fmt.Sprintf(notYet, "amf-2")), "root ops east both",
 			"instances/east/amf: %[1]s may not push this: it needs the role operator in project east, and %[1]s is "},
-		{"a script of an instance of east", func() { w.Write("instances/east/amf/a/b/run.sh", "x\n") }, "root ops east both", "instances/east/amf: %s may not"},
-		{"another file of east", func() { w.Write("instances/east/more/notes/README.md", "x\n") }, "root ops east both", "instances/east/more/notes: %s may not"},
-		{"a new instance of east, and one of west", func() {
-			w.Write("instances/east/new/vnf.yaml", fmt.Sprintf(notYet, "new-1"))
-			w.Write("instances/west/new/vnf.yaml", fmt.Sprintf(notYet, "new-2"))
+		{"a script of an instance of east", write("instances/east/amf/a/b/run.sh", "x\n"), "root ops east both", "instances/east/amf: %s may not"},
+		{"another file of east", write("instances/east/more/notes/README.md", "x\n"), "root ops east both", "instances/east/more/notes: %s may not"},
+		{"a new instance of east, and one of west", func() string {
+			return p.commit("Two", map[string]string{"instances/east/new/vnf.yaml": fmt.Sprintf(notYet, "new-1"), "instances/west/new/vnf.yaml": fmt.Sprintf(notYet, "new-2")})
 		}, "root ops both", "/new: %s may not"},
-		{"the end of an instance of nobody's", func() { w.Remove("instances/else/amf/vnf.yaml") }, "root ops", "instances/else/amf: %s may not"},
-		{"an instance above those of others", func() { w.Write("instances/vnf.yaml", fmt.Sprintf(notYet, "top")) }, "", "instances"},
-		{"a link", func() {
-			if err := os.MkdirAll(filepath.Join(w.Dir(), "vims"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink("/etc/passwd", filepath.Join(w.Dir(), "vims/link.yaml")); err != nil {
-				t.Fatal(err)
-			}
-		}, "root", "vims/link.yaml: %s may not"},
-		{"a merge that brings what others committed", func() {
-			git("checkout", "-q", "-b", "theirs")
-			git("-c", "user.name=root", "-c", "user.email=root@example.com", "commit", "-q", "--allow-empty", "-m", "By root")
-			w.Write("vims/y.yaml", "type: sim\n")
-			git("add", "-A")
-			git("-c", "user.name=root", "-c", "user.email=root@example.com", "commit", "-q", "-m", "By root\n\nRequested-By: root")
-			git("checkout", "-q", "-")
-			git("merge", "-q", "--no-ff", "-m", "Merge", "theirs")
-			git("branch", "-q", "-D", "theirs")
+		{"the end of an instance of nobody's", write("instances/else/amf/vnf.yaml", ""), "root ops", "instances/else/amf: %s may not"},
+		{"an instance above those of others", write("instances/vnf.yaml", fmt.Sprintf(notYet, "top")), "", "instances"},
+		{"a link", func() string { return p.from.Link("A link", "vims/link.yaml", "/etc/passwd", p.to.Head()) }, "root", "vims/link.yaml: %s may not"},
+		{"a merge that brings what others committed", func() string {
+			head := p.to.Head()
+			theirs := p.from.CommitBy("root <root@example.com>", "By root\n\nRequested-By: root", map[string]string{"vims/y.yaml": "type: sim\n"},
+				p.from.CommitBy("root <root@example.com>", "By root", nil, head))
+			return p.from.CommitBy("", "Merge", map[string]string{"vims/y.yaml": "type: sim\n"}, head, theirs)
 		}, "root", "vims/y.yaml: %s may not"},
-		{"nothing", func() {}, "root ops east west both", ""},
+		{"nothing", func() string { return p.commit("Nothing", nil) }, "root ops east west both", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := w.For(t)
-			w.Git("fetch", "-q", "origin")
-			w.Git("reset", "-q", "--hard", "origin/main")
-			w.Git("clean", "-fdxq")
-			base := w.Git("rev-parse", "HEAD")
-			c.change()
-			w.Git("add", "-A")
-			w.Git("commit", "-q", "--allow-empty", "-m", c.name)
 			pushers := []string{"east", "ops"}
 			switch {
 			case i == 0:
@@ -136,9 +163,8 @@ func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 				pushers = []string{"west", "east", "both"}
 			}
 			for _, who := range pushers {
-				out, err := process.Git(t.Context(), w.Dir(), "push", as(s, who, "desired.git"), "HEAD:main")
+				said, err := p.push(who, c.commit()+":refs/heads/main")
 				may := strings.Contains(" "+c.may+" ", " "+who+" ")
-				said := strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(out, err), "\nremote: ", " "), "remote: ", "")
 				switch {
 				case may && err != nil:
 					t.Errorf("%s may not: %s", who, said)
@@ -154,12 +180,7 @@ func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 					}
 				}
 				if err == nil { // back, for the next
-					back := w.Git("commit-tree", base+"^{tree}", "-p", "HEAD", "-m", "Back")
-					w.Git("push", "-q", s.Desired(), back+":main")
-					w.Git("reset", "-q", "--hard", back)
-					c.change()
-					w.Git("add", "-A")
-					w.Git("commit", "-q", "--allow-empty", "-m", c.name)
+					p.to.Restore("Back", base)
 				}
 			}
 		})
@@ -168,15 +189,12 @@ func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 
 func TestEachPushIsInTheAuditLogAndInGitWithItsPusher(t *testing.T) {
 	s := withPushers(t)
-	w := process.NewWorkTree(t, s.Desired())
+	p := newPushes(t, s, "desired.git")
 	push := func(who, name string) string {
 		t.Helper()
-		w.Write("instances/"+name+"/vnf.yaml", fmt.Sprintf(notYet, who))
-		w.Git("add", "-A")
-		w.Git("-c", "user.name=root", "commit", "-q", "-m", "By root\n\nRequested-By: root")
-		commit := w.Git("rev-parse", "HEAD")
-		if out, err := process.Git(t.Context(), w.Dir(), "push", as(s, who, "desired.git"), "HEAD:main"); (err == nil) != strings.HasPrefix(name, who) {
-			t.Errorf("%s pushes %s: %v %s", who, name, err, out)
+		commit := p.from.CommitBy("root <root@example.com>", "By root\n\nRequested-By: root", map[string]string{"instances/" + name + "/vnf.yaml": fmt.Sprintf(notYet, who)}, p.to.Head())
+		if said, err := p.push(who, commit+":refs/heads/main"); (err == nil) != strings.HasPrefix(name, who) {
+			t.Errorf("%s pushes %s: %v %s", who, name, err, said)
 		}
 		return commit
 	}
@@ -231,35 +249,25 @@ func TestWhoMayReadSomeProjectsDoesNotFetchThemAll(t *testing.T) {
 
 func TestPackageRepositoriesAreTheirPackagersAndLoseNothing(t *testing.T) {
 	s := withPushers(t)
-	repository := filepath.Join(s.Data, "packages", "packages.git")
-	w := process.NewWorkTree(t, repository)
-	commit := func(name string) {
-		w.Write(name, name)
-		w.Git("add", "-A")
-		w.Git("commit", "-q", "-m", name)
-	}
-	commit("a")
+	p := newPushes(t, s, "packages/packages.git")
+	commit := func(name, parent string) string { return p.from.Commit(name, map[string]string{name: name}, parent) }
+	a := commit("a", p.to.Head())
 	for _, who := range []string{"read", "plan", "ops", "east", "pkge"} {
-		if out, err := process.Git(t.Context(), w.Dir(), "push", as(s, who, "packages/packages.git"), "HEAD:main"); err == nil {
-			t.Errorf("%s may: %s", who, out)
+		if said, err := p.push(who, a+":refs/heads/main"); err == nil {
+			t.Errorf("%s may: %s", who, said)
 		}
 	}
-	must := func(args ...string) {
-		t.Helper()
-		if out, err := process.Git(t.Context(), w.Dir(), args...); err != nil {
-			t.Fatal(out, err)
-		}
+	if said, err := p.push("pack", a+":refs/heads/main", a+":refs/tags/v1"); err != nil {
+		t.Fatal(said)
 	}
-	to := as(s, "pack", "packages/packages.git")
-	must("push", to, "HEAD:main", "HEAD:refs/tags/v1")
-	commit("b")
-	must("push", to, "HEAD:main")
-	w.Git("reset", "-q", "--hard", "HEAD^")
-	commit("c")
-	for _, push := range []string{"+HEAD:main", "+HEAD:refs/tags/v1", ":refs/tags/v1", ":main", "HEAD:refs/replace/" + w.Git("rev-parse", "HEAD"), "HEAD:refs/notes/x"} {
-		for _, at := range []string{as(s, "root", "packages/packages.git"), repository} {
-			if out, err := process.Git(t.Context(), w.Dir(), "push", at, push); err == nil {
-				t.Errorf("%s is taken at %s: %s", push, at, out)
+	if said, err := p.push("pack", commit("b", a)+":refs/heads/main"); err != nil {
+		t.Fatal(said)
+	}
+	c := commit("c", a)
+	for _, push := range []string{"+" + c + ":refs/heads/main", "+" + c + ":refs/tags/v1", ":refs/tags/v1", ":refs/heads/main", c + ":refs/replace/" + c, c + ":refs/notes/x"} {
+		for _, at := range []string{as(s, "root", "packages/packages.git"), p.to.Dir} {
+			if said, err := p.from.Push(at, push); err == nil {
+				t.Errorf("%s is taken at %s: %s", push, at, said)
 			}
 		}
 	}
@@ -267,12 +275,10 @@ func TestPackageRepositoriesAreTheirPackagersAndLoseNothing(t *testing.T) {
 
 func TestAPushIsKnownByAnIDThatItsHookAloneCanUseOnce(t *testing.T) {
 	s := withPushers(t)
-	w := process.NewWorkTree(t, s.Desired())
-	w.Write("vims/x.yaml", "type: sim\n")
-	w.Git("add", "-A")
-	w.Git("commit", "-q", "-m", "VIM")
-	t.Setenv("JIBE_PUSH", "made-up") // a push by path that pretends to be one over HTTP
-	if out, err := process.Git(t.Context(), w.Dir(), "push", s.Desired(), "HEAD:main"); err == nil || !strings.Contains(fmt.Sprint(out, err), "no push that the server knows") {
+	p := newPushes(t, s, "desired.git")
+	cmd := exec.CommandContext(t.Context(), "git", "-C", p.from.Dir, "push", s.Desired(), p.commit("VIM", map[string]string{"vims/x.yaml": "type: sim\n"})+":refs/heads/main")
+	cmd.Env = append(process.Environment(), "JIBE_PUSH=made-up") // a push by path that pretends to be one over HTTP
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no push that the server knows") {
 		t.Errorf("an id that was made up is believed: %v %s", err, out)
 	}
 	socket := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -242,18 +242,10 @@ func TestARolloutOfAVersionPinsTheNewestSelectsByMetadataAndRetriesWhatFailed(t 
 
 func TestAFileOfARolloutThatPassesWindowsNeedsAnAdministrator(t *testing.T) {
 	s := withPushers(t)
-	w := process.NewWorkTree(t, s.Desired())
+	p := newPushes(t, s, "desired.git")
 	push := func(who, text string) error {
 		t.Helper()
-		w.Reset()
-		w.WriteFiles(map[string]string{"rollouts/edge.yaml": text})
-		w.Git("add", "-A")
-		w.Git("commit", "-q", "-m", "A rollout")
-		out, err := process.Git(t.Context(), w.Dir(), "push", as(s, who, "desired.git"), "HEAD:main")
-		if err != nil {
-			return fmt.Errorf("%w %s", err, out)
-		}
-		return nil
+		return p.pushed(who, "A rollout", map[string]string{"rollouts/edge.yaml": text})
 	}
 	file := "select: {folders: [else]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\nfailures: {then: rollbackAll, rollbackAnytime: true}\n"
 	plain := strings.Replace(file, ", rollbackAnytime: true", "", 1)

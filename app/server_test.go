@@ -24,9 +24,6 @@ import (
 // ends it in order. It polls nothing: of what comes to a remote it is told by [poke].
 func start(t testing.TB, data string, cloud *sim.Cloud, remote string) (s *process.Server, stop func()) {
 	t.Helper()
-	if remote == "" {
-		lay(t, data)
-	}
 	return startWith(t, app.Options{Data: data, Remote: remote, Cloud: cloud, Poll: time.Hour})
 }
 
@@ -46,9 +43,9 @@ var laid = sync.OnceValues(func() (data string, err error) {
 	return data, app.Run(ctx, o)
 })
 
-// lay makes a data directory what the first start would make of it, by copying: that runs no git. A directory in
-// which there is something stays as it is.
-func lay(t testing.TB, data string) {
+// lay makes a data directory, or a part of it, what the first start would make of it, by copying: that runs no git.
+// A directory in which there is something stays as it is.
+func lay(t testing.TB, data string, part ...string) {
 	t.Helper()
 	if there, err := os.ReadDir(data); err == nil && len(there) > 0 {
 		return
@@ -57,7 +54,7 @@ func lay(t testing.TB, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+	if err := filepath.WalkDir(filepath.Join(append([]string{from}, part...)...), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -103,6 +100,13 @@ func addSmall(packages *process.Bare) {
 // startWith is start with more options.
 func startWith(t testing.TB, o app.Options) (s *process.Server, stop func()) {
 	t.Helper()
+	switch {
+	case o.Store.URL != "":
+	case o.Remote == "":
+		lay(t, o.Data)
+	default: // of which the start makes a mirror
+		lay(t, o.Data, "packages")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)
 	o.Listen, o.Branch, o.Egress = "127.0.0.1:0", "main", egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}

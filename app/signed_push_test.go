@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -26,13 +25,7 @@ func newKey(t *testing.T, file string) (public []byte) {
 }
 
 func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
-	data, keys := process.ShortTempDir(t), t.TempDir()
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(datadir.TokensFile(data), []byte(pushTokens+"- {name: noc, role: operator, token: token-of-noc-00000}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data, keys := pushData(t, pushTokens+"- {name: noc, role: operator, token: token-of-noc-00000}\n"), t.TempDir()
 	var trusted strings.Builder
 	for _, name := range []string{"ops", "noc", "stranger"} {
 		public := newKey(t, filepath.Join(keys, name))
@@ -45,7 +38,7 @@ func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := process.Start(t, data, "--verify-desired", file, "--require-signed-push")
-	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	s.AwaitPackages(t, process.SmallVnfd)
 	w := process.NewWorkTree(t, s.Desired())
 	commit := func(signer string) {
 		args := []string{"commit", "-q", "--allow-empty", "-m", "By " + signer}

@@ -16,19 +16,8 @@ import (
 
 func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T) {
 	s := withPushers(t)
-	w := process.NewWorkTree(t, s.Desired())
-	push := func(who, message string, files map[string]string) error {
-		t.Helper()
-		w.Reset()
-		w.WriteFiles(files)
-		w.Git("add", "-A")
-		w.Git("commit", "-q", "--allow-empty", "-m", message)
-		out, err := process.Git(t.Context(), w.Dir(), "push", as(s, who, "desired.git"), "HEAD:main")
-		if err != nil {
-			return fmt.Errorf("%w %s", err, out)
-		}
-		return nil
-	}
+	p := newPushes(t, s, "desired.git")
+	push := p.pushed
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -66,8 +55,7 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 		return out
 	}
 	scaled := func(name string) map[string]string {
-		w.Reset()
-		text := w.Read("instances/else/amf/vnf.yaml")
+		text := p.to.Read("instances/else/amf/vnf.yaml")
 		return map[string]string{"instances/else/amf/vnf.yaml": strings.Replace(text, "name: amf-else", "name: "+name, 1)}
 	}
 	must(push("ops", "Rename\n\nOverride: I write this myself", scaled("amf-one-")))
@@ -77,7 +65,7 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 	if !strings.Contains(note(), "MODIFY_INFO waits") {
 		t.Error("an empty commit of an administrator freed somebody else's change")
 	}
-	must(push("root", "Rename\n\nOverride: emergency calls fail still", map[string]string{"instances/else/amf/vnf.yaml": strings.Replace(w.Read("instances/else/amf/vnf.yaml"), "amf-one-", "amf-two-", 1)}))
+	must(push("root", "Rename\n\nOverride: emergency calls fail still", map[string]string{"instances/else/amf/vnf.yaml": strings.Replace(p.to.Read("instances/else/amf/vnf.yaml"), "amf-one-", "amf-two-", 1)}))
 	kit.Until(t, "the commit is carried out", func() bool { return !strings.Contains(note(), "waits") })
 	kit.Until(t, "both overrides are in the audit log", func() bool {
 		text, err := os.ReadFile(app.AuditFile(s.Data))

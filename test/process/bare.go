@@ -166,13 +166,33 @@ func (b *Bare) CopyTree(message, name, dir string, edit func(file, text string) 
 // don't count.
 func (b *Bare) Commit(message string, files map[string]string, parents ...string) string {
 	b.t.Helper()
+	return b.CommitBy("", message, files, parents...)
+}
+
+// CommitBy is [Bare.Commit] with an author, "name <mail>".
+func (b *Bare) CommitBy(author, message string, files map[string]string, parents ...string) string {
+	b.t.Helper()
 	parents = slices.DeleteFunc(slices.Clone(parents), func(p string) bool { return p == "" })
-	all := map[string]treeFile{}
-	if len(parents) > 0 {
-		b.list(all, "", b.rootOf(parents[0]))
-	}
+	all := b.filesAt(parents)
 	b.apply(all, files)
-	return b.commit(message, all, parents)
+	return b.commit(author, message, all, parents)
+}
+
+// Link is [Bare.Commit] of a symbolic link.
+func (b *Bare) Link(message, name, target, parent string) string {
+	b.t.Helper()
+	all := b.filesAt([]string{parent})
+	all[name] = treeFile{git.ModeSymlink, b.write(git.KindBlob, []byte(target))}
+	return b.commit("", message, all, []string{parent})
+}
+
+// Restore commits, on top of the branch main, what its files were at a commit.
+func (b *Bare) Restore(message, at string) {
+	b.t.Helper()
+	kit.Eventually(b.t, func() error {
+		head := b.Head()
+		return b.move(mainRef, b.commit("", message, b.filesAt([]string{at}), []string{head}), head)
+	})
 }
 
 // Move has a ref stand at an object, wherever it was.
@@ -195,15 +215,14 @@ func (b *Bare) MoveFrom(ref, to, from string) bool {
 func (b *Bare) onTop(message string, change func(all map[string]treeFile)) (commit string) {
 	b.t.Helper()
 	kit.Eventually(b.t, func() error {
-		all := map[string]treeFile{}
 		var parents []string
 		head := b.Head()
 		if head != "" {
 			parents = []string{head}
-			b.list(all, "", b.rootOf(head))
 		}
+		all := b.filesAt(parents)
 		change(all)
-		commit = b.commit(message, all, parents)
+		commit = b.commit("", message, all, parents)
 		return b.move(mainRef, commit, head)
 	})
 	return commit
@@ -252,6 +271,16 @@ func (b *Bare) readTree(hash string) *git.Tree {
 	return tree
 }
 
+// filesAt are the files of the first of the commits, by their paths.
+func (b *Bare) filesAt(commits []string) map[string]treeFile {
+	b.t.Helper()
+	all := map[string]treeFile{}
+	if len(commits) > 0 {
+		b.list(all, "", b.rootOf(commits[0]))
+	}
+	return all
+}
+
 // list adds the files of a tree to all, by their paths.
 func (b *Bare) list(all map[string]treeFile, dir, tree string) {
 	b.t.Helper()
@@ -264,13 +293,13 @@ func (b *Bare) list(all map[string]treeFile, dir, tree string) {
 	}
 }
 
-func (b *Bare) commit(message string, files map[string]treeFile, parents []string) string {
+func (b *Bare) commit(author, message string, files map[string]treeFile, parents []string) string {
 	b.t.Helper()
 	first, others := "", []string(nil)
 	if len(parents) > 0 {
 		first, others = parents[0], parents[1:]
 	}
-	return b.write(git.KindCommit, git.EncodeCommit(b.tree(files), first, "", "Test <test@example.org>", time.Now(), message+"\n", others...))
+	return b.write(git.KindCommit, git.EncodeCommit(b.tree(files), first, author, "Test <test@example.org>", time.Now(), message+"\n", others...))
 }
 
 // tree writes the trees of files, and returns the topmost.
