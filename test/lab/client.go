@@ -55,6 +55,24 @@ func (c *Client) Resize(ctx context.Context, object string, units int) error {
 	return err
 }
 
+// Drift changes the content of an object, as somebody else at the VIM does.
+func (c *Client) Drift(ctx context.Context, object string) error {
+	_, err := c.ask(ctx, http.MethodPost, "/drift", url.Values{"object": {object}})
+	return err
+}
+
+// Lose makes an object vanish with its units, as if somebody else had deleted it.
+func (c *Client) Lose(ctx context.Context, object string) error {
+	_, err := c.ask(ctx, http.MethodPost, "/lose", url.Values{"object": {object}})
+	return err
+}
+
+// Fail keeps the units of an object from becoming ready, for the reason given; "" ends that.
+func (c *Client) Fail(ctx context.Context, object, reason string) error {
+	_, err := c.ask(ctx, http.MethodPost, "/fail", url.Values{"object": {object}, "reason": {reason}})
+	return err
+}
+
 // SetAway takes a VIM away ([Refused], [Hanging]), or brings it back ([Back]).
 func (c *Client) SetAway(ctx context.Context, vim, how string) error {
 	_, err := c.ask(ctx, http.MethodPost, "/away", url.Values{"vim": {vim}, "how": {how}})

@@ -129,6 +129,16 @@ func switches(cloud *sim.Cloud) http.Handler {
 		}
 		return err
 	})
+	for path, do := range map[string]func(object, reason string){
+		"/drift": func(object, _ string) { cloud.Drift(object) },
+		"/lose":  func(object, _ string) { cloud.Lose(object) },
+		"/fail":  cloud.Fail,
+	} {
+		set(path, func(r *http.Request) error {
+			do(r.FormValue("object"), r.FormValue("reason"))
+			return nil
+		})
+	}
 	set("/away", func(r *http.Request) error { return setAway(cloud, r.FormValue("vim"), r.FormValue("how")) })
 	set("/latency", func(r *http.Request) error {
 		d, err := time.ParseDuration(r.FormValue("latency"))

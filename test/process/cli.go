@@ -12,7 +12,12 @@ import (
 // printed and its exit code.
 func (s *Server) CLI(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), s.cmd.Path, args...)
+	binary := s.cmd.Path
+	if self, err := os.Executable(); err != nil || binary == self {
+		binary = Binary(t) // a laboratory is the test itself, which would run all tests again
+	}
+
+	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(Environment(), "JIBE_SERVER="+s.URL, "JIBE_DATA="+s.Data)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
