@@ -42,27 +42,87 @@ func Binary(t testing.TB, flags ...string) string {
 	t.Helper()
 	binary := filepath.Join(Root(), ".cache", "test", "jibe"+strings.Join(flags, ""))
 
-	build, _ := builds.LoadOrStore(binary, sync.OnceValue(func() error {
-		return Build(context.Background(), Root(), binary, flags...) // outlives the test that asks first
-	}))
-	if err := build.(func() error)(); err != nil {
+	built, _ := builds.LoadOrStore(binary, sync.OnceValue(func() error { return refresh(binary, flags) }))
+	if err := built.(func() error)(); err != nil {
 		t.Fatal(err)
 	}
 
 	return binary
 }
 
-// builds holds the build of each binary. "go build" takes two seconds of CPU time to find that all is
-// up to date, so a test process runs it once.
+// builds holds the build of each binary: a test process looks once whether it is up to date.
 var builds sync.Map
+
+// refresh builds this tree's binary unless nothing has changed since it was built. "go build" takes two
+// seconds of CPU time to find that out, the times of the tree's files a fiftieth.
+func refresh(binary string, flags []string) error {
+	stamp, version := binary+".built", runtime.Version()+" "+os.Getenv("GOFLAGS")
+	fresh := func() bool {
+		text, err := os.ReadFile(stamp)
+		return err == nil && string(text) == version && unchanged(binary, stamp)
+	}
+	if fresh() {
+		return nil
+	}
+
+	return alone(func() error {
+		if fresh() { // another package's tests have built it meanwhile
+			return nil
+		}
+
+		begun := time.Now() // what changes while it is built is newer than the stamp
+		if err := build(context.Background(), Root(), binary, flags...); err != nil {
+			return err
+		}
+
+		next := stamp + ".next"
+		return errors.Join(os.WriteFile(next, []byte(version), 0o644), os.Chtimes(next, begun, begun), os.Rename(next, stamp))
+	})
+}
+
+// unchanged reports whether there is the binary, and no file or folder of which it may be made is newer
+// than the stamp.
+func unchanged(binary, stamp string) bool {
+	if _, err := os.Stat(binary); err != nil {
+		return false
+	}
+	built, err := os.Stat(stamp)
+	if err != nil {
+		return false
+	}
+
+	errNewer := errors.New("newer")
+	err = filepath.WalkDir(Root(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path == Root() { // builds and walks make their folders there
+			return nil
+		}
+		if name := d.Name(); d.IsDir() && (strings.HasPrefix(name, ".") || path == filepath.Join(Root(), "test") || name == "demo-data" || name == "bin") {
+			return fs.SkipDir
+		}
+		if info, err := d.Info(); err != nil || !info.ModTime().Before(built.ModTime()) {
+			return errNewer
+		}
+		return nil
+	})
+	return err == nil
+}
 
 // Build builds the jibe of a source tree as binary, which isn't linked again where it is up to date.
 func Build(ctx context.Context, tree, binary string, flags ...string) error {
+	return alone(func() error { return build(ctx, tree, binary, flags...) })
+}
+
+// alone runs f while no other process runs one. Packages are tested side by side: the first one builds,
+// the others find it built.
+func alone(f func() error) error {
 	dir := filepath.Join(Root(), ".cache", "test")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// Packages are tested side by side: the first one builds, the others find it built.
+
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
@@ -71,12 +131,18 @@ func Build(ctx context.Context, tree, binary string, flags ...string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
+
+	return f()
+}
+
+func build(ctx context.Context, tree, binary string, flags ...string) error {
 	args := append([]string{"build", "-buildvcs=false", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/jibe")...)
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the jibe of %s: %w\n%s", tree, err, out)
 	}
+
 	return nil
 }
 
