@@ -174,7 +174,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md is written from; BENCHFLAGS=-short is quicker
 	go test -run '^$$' -bench . -benchmem $(GOTESTFLAGS) $(PKG)
-	$(with_openstack) $(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
+	$(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 .PHONY: chaos
 chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIME (10m), follow all alerts to their end; SEED repeats

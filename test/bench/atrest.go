@@ -122,13 +122,9 @@ func (b *bench) memory(j *jibe, c counts, name string) {
 }
 
 // peak is the most memory that a process ever had resident, in bytes.
-func peak(pid int) (int, error) { return status(pid, "VmHWM:") }
+func peak(pid int) (int, error) {
+	const name = "VmHWM:"
 
-// resident is the memory that a process has resident, in bytes.
-func resident(pid int) (int, error) { return status(pid, "VmRSS:") }
-
-// status is a number of bytes that the kernel tells of a process.
-func status(pid int, name string) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err

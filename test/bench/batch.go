@@ -11,8 +11,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// batch measures many changes from one push, of instances each in a namespace of its own,
-// beside a bare loop that makes the same changes in the same namespaces.
+// batch measures many new instances from one push, each in a namespace of its own, beside a bare loop that
+// makes the same objects in the same namespaces.
 func (b *bench) batch(ctx context.Context) error {
 	most := slices.Max(b.batches)
 	if err := b.cluster.room(ctx, 4*most); err != nil { // two pods each, and what is on its way out
@@ -34,16 +34,14 @@ func (b *bench) batch(ctx context.Context) error {
 	defer j.Kill()
 	// The first instance brings up what the server and the cluster do only once.
 	warm := crowd{j, "warm", spaces[:1], between}
-	if _, _, err := b.change(ctx, warm, verbs()[toCreate]); err != nil {
+	if _, _, err := b.create(ctx, warm); err != nil {
 		return err
 	}
 	if err := b.terminate(ctx, warm); err != nil {
 		return err
 	}
 	for _, n := range b.batches {
-		all := verbs()
-		err := b.beside(ctx, crowd{j, strconv.Itoa(n), spaces[:n], between}, all[toCreate], all[toHeal], all[toScale])
-		if err != nil {
+		if err := b.besideBare(ctx, crowd{j, strconv.Itoa(n), spaces[:n], between}); err != nil {
 			return err
 		}
 	}

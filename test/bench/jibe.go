@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,11 @@ const (
 	manifest = "Files/kubernetes/web.yaml"
 	exposed  = "Files/kubernetes/service.yaml"
 	simVIM   = "type: sim\ndefault: true\n"
+
+	// The package's next version has another id, and another image.
+	nextVnfdID = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1be1"
+	image      = "registry.k8s.io/pause:3.10"
+	nextImage  = "registry.k8s.io/pause:3.9"
 )
 
 // instanceID is the id of the instance with this number. Each kind has its own.
@@ -130,6 +136,31 @@ func (j *jibe) provision(ctx context.Context, vims map[string]string) error {
 	return err
 }
 
+// writeSuccessor writes the next version of the package: another id, another image.
+func writeSuccessor(dir string, from fs.FS) error {
+	was, err := fs.ReadFile(from, manifest)
+	if err != nil {
+		return err
+	}
+	is := bytes.ReplaceAll(was, []byte(image), []byte(nextImage))
+	changes := strings.NewReplacer(vnfdID, nextVnfdID, image, nextImage,
+		fmt.Sprintf("%x", sha256.Sum256(was)), fmt.Sprintf("%x", sha256.Sum256(is)))
+	return fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(from, path)
+		if err != nil {
+			return err
+		}
+		path = filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(changes.Replace(string(content))), 0o644)
+	})
+}
+
 func (j *jibe) write(name, text string) error {
 	name = filepath.Join(j.clone, name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -213,10 +244,7 @@ func fastImport(ctx context.Context, dir string, in *bytes.Buffer) error {
 type counts struct {
 	completed, failed int // operations that entered such a state
 	passes, queue     int
-	looks             int // passes that came to their end
-	owned             int // instances that this replica looks after
 	resident          int // bytes
-	goroutines        int
 }
 
 func (j *jibe) counts(ctx context.Context) (c counts, err error) {
@@ -234,15 +262,8 @@ func (j *jibe) counts(ctx context.Context) (c counts, err error) {
 		switch metric, _, _ := strings.Cut(name, "{"); metric {
 		case "jibe_reconcile_duration_seconds_count":
 			c.passes += int(n)
-			if strings.Contains(name, `result="ok"`) {
-				c.looks += int(n)
-			}
-		case "jibe_instances_owned":
-			c.owned = int(n)
 		case "jibe_queue_length":
 			c.queue = int(n)
-		case "go_goroutines":
-			c.goroutines = int(n)
 		case "process_resident_memory_bytes":
 			c.resident = int(n)
 		case "jibe_lcm_operation_transitions_total":

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -13,32 +12,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// encoded is how many entries of a list a second are made JSON of, and nothing else: n instances at a server.
-func encoded(n int, url string) (float64, error) {
-	type entry struct {
-		ID       string                       `json:"id"`
-		Name     string                       `json:"vnfInstanceName"`
-		VnfdID   string                       `json:"vnfdId"`
-		Provider string                       `json:"vnfProvider"`
-		Product  string                       `json:"vnfProductName"`
-		Version  string                       `json:"vnfSoftwareVersion"`
-		State    string                       `json:"instantiationState"`
-		Links    map[string]map[string]string `json:"_links"`
-	}
-	begin := time.Now()
-	for i := range n {
-		id := instanceID("fill", i)
-		links := map[string]map[string]string{}
-		for _, name := range []string{"self", "terminate", "scale", "heal", "changeExtConn", "changeCurrentVnfPkg"} {
-			links[name] = map[string]string{"href": url + process.Instances + "/" + id + "/" + name}
-		}
-		if _, err := json.Marshal(entry{id, nameOf(i), vnfdID, "Jibe Benchmarks", "tiny", "1.0", "INSTANTIATED", links}); err != nil {
-			return 0, err
-		}
-	}
-	return float64(n) / time.Since(begin).Seconds(), nil
-}
 
 // bareLoop is a server in this process that takes every request and does nothing.
 func bareLoop() (j *jibe, stop func(), err error) {
@@ -81,32 +54,4 @@ func gitReads(ctx context.Context, dir, branch string) (time.Duration, error) {
 		return 0, fmt.Errorf("git reads all files of %s: %w: %s", branch, err, &problems)
 	}
 	return time.Since(begin), nil
-}
-
-// limits takes what nothing that does the same can be faster than here.
-func (s *size) limits(ctx context.Context) error {
-	rate, err := encoded(s.n, s.server.URL)
-	if err != nil {
-		return err
-	}
-	s.set(s.column, figure{name: "limit: encoding of such entries alone", unit: perSecond}, rate)
-	took, err := syncs(s.tmp)
-	if err != nil {
-		return err
-	}
-	s.took(fixed("limit: 4 KiB and fsync, p50"), took.median())
-	bare, stop, err := bareLoop()
-	if err != nil {
-		return err
-	}
-	defer stop()
-	all := make(times, writersMake)
-	err = bare.clients(ctx, writers, len(all), func(w *wire, i int) error {
-		begin := time.Now()
-		_, err := modifying().send(w, i)
-		all[i] = time.Since(begin)
-		return err
-	})
-	s.took(fixed(fmt.Sprintf("limit: the same requests of %d clients, answered by a bare loop, p50", writers)), all.median())
-	return err
 }

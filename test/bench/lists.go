@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,8 +28,6 @@ const (
 	// least, and one of each client.
 	listBudget = 5 * time.Second
 	listLeast  = 3
-	// walkBudget ends a walk through all pages of a server that is slow.
-	walkBudget = 30 * time.Second
 	// byName is the question that stands for all at the head of the page.
 	byName = "instances by name, one"
 	// rarely is one of how many instances doesn't run.
@@ -125,23 +122,10 @@ func (b *bench) lists(ctx context.Context) error {
 			return err
 		}
 	}
-	operations := running(b.instances)
-	for first, half := 0, b.instances/2; operations < b.recorded; first = half - first {
-		n := min(half, b.recorded-operations)
-		err := j.clients(ctx, b.clients, n, func(w *wire, i int) error {
-			_, err := modifying().insist(w, first+i)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		operations += n
-		b.progress("%d operations", operations)
-	}
 	if err := j.quiet(ctx, 5*time.Minute); err != nil {
 		return err
 	}
-	b.note("%d instances, %d operations, pages of %d entries; a page that is full is held against %d entries/s", b.instances, operations, fullPage, rateLimit)
+	b.note("%d instances, %d operations, pages of %d entries; a page that is full is held against %d entries/s", b.instances, running(b.instances), fullPage, rateLimit)
 	since, operation, err := j.few(ctx)
 	if err != nil {
 		return err
@@ -176,48 +160,7 @@ func (b *bench) lists(ctx context.Context) error {
 			}
 		}
 	}
-	rate, err := encoded(b.instances, j.URL)
-	if err != nil {
-		return err
-	}
-	b.value("limit: encoding of such entries alone", fmt.Sprintf("%.0f entries/s", rate), true, "", "")
-	for _, q := range walks() {
-		if err := b.walked(ctx, j, q); err != nil {
-			b.note("FAILED %s: %s", q.name, err)
-		}
-	}
 	return j.Stop()
-}
-
-// walks are the full lists.
-func walks() []question {
-	return []question{
-		{name: "all instances", target: process.Instances},
-		{name: "all instances, fields=id", target: process.Instances + "?fields=id"},
-		{name: "all instances, all_fields", target: process.Instances + "?all_fields"},
-		{name: "all operations", target: process.Operations},
-	}
-}
-
-func (b *bench) walked(ctx context.Context, j *jibe, q question) error {
-	if err := forgetPeak(j.Pid()); err != nil {
-		return err
-	}
-	before, err := peak(j.Pid())
-	if err != nil {
-		return err
-	}
-	x, err := j.walk(ctx, q.target)
-	if err != nil {
-		return err
-	}
-	after, err := peak(j.Pid())
-	if err != nil {
-		return err
-	}
-	b.value(q.name, fmt.Sprintf("%.0f entries/s", x.rate()), x.rate() >= rateLimit, fmt.Sprintf(">= %d/s", rateLimit),
-		fmt.Sprintf("%d entries in %s, %d bytes each; resident before %d MiB, most meanwhile %d MiB", x.entries, short(x.took), x.bytes/int64(max(1, x.entries)), before>>20, after>>20))
-	return nil
 }
 
 // few makes a few operations, and returns a moment before them and the id of one.
@@ -229,7 +172,7 @@ func (j *jibe) few(ctx context.Context) (since time.Time, operation string, err 
 	defer w.close()
 	since = time.Now()
 	for i := range 10 {
-		a, err := modifying().send(w, i)
+		a, err := modify(w, i)
 		if err != nil {
 			return since, "", err
 		}
@@ -299,59 +242,4 @@ func objects(text []byte) (n int) {
 		}
 	}
 	return n
-}
-
-// walking is what a walk through all pages of a list found.
-type walking struct {
-	entries int
-	bytes   int64
-	took    time.Duration
-}
-
-func (x walking) rate() float64 { return float64(x.entries) / x.took.Seconds() }
-
-func (j *jibe) walk(ctx context.Context, target string) (x walking, err error) {
-	w, err := j.dial()
-	if err != nil {
-		return x, err
-	}
-	defer w.close()
-	for target != "" && x.took < walkBudget {
-		if err := ctx.Err(); err != nil {
-			return x, err
-		}
-		begin := time.Now()
-		a, err := w.do(http.MethodGet, target, "", "", true)
-		if err != nil {
-			return x, err
-		}
-		x.took += time.Since(begin)
-		if a.status != http.StatusOK {
-			return x, fmt.Errorf("GET %s: %d: %s", target, a.status, a.body)
-		}
-		x.entries += objects(a.body)
-		x.bytes += a.size
-		if target, err = nextPage(a.link); err != nil {
-			return x, err
-		}
-	}
-	return x, nil
-}
-
-// nextPage is the target that a Link header names, "" where there is none.
-func nextPage(link string) (string, error) {
-	address, rest, ok := strings.Cut(link, ">")
-	if !ok || !strings.Contains(rest, `rel="next"`) {
-		return "", nil
-	}
-	u, err := url.Parse(strings.TrimPrefix(address, "<"))
-	if err != nil {
-		return "", err
-	}
-	return u.RequestURI(), nil
-}
-
-// forgetPeak makes the kernel begin anew with the most memory that a process had: proc(5).
-func forgetPeak(pid int) error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

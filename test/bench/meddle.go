@@ -145,9 +145,8 @@ func namespaceOf(o any) string {
 
 // repair is what a record says of an operation that nobody asked for.
 type repair struct {
-	Instance string    `json:"vnfInstanceId"`
-	State    string    `json:"operationState"`
-	Entered  time.Time `json:"stateEnteredTime"`
+	State   string    `json:"operationState"`
+	Entered time.Time `json:"stateEnteredTime"`
 }
 
 // repairs waits until n automatic operations are COMPLETED, and none is under way, and

@@ -155,7 +155,7 @@ func (p *page) write(file, total string) error {
 
 // ordered are the headlines in the order in which people ask for them.
 func (p *page) ordered() []headline {
-	kinds := []string{"commit to applied", "new instances", "drift repair", "at rest", "operation overhead", "durable writes", "lists", "start"}
+	kinds := []string{"commit to applied", "new instances", "drift repair", "at rest", "operation overhead", "durable writes", "lists", "start", "rollout", "replicas"}
 	return slices.SortedStableFunc(slices.Values(p.headlines), func(a, b headline) int {
 		return slices.Index(kinds, a.kind) - slices.Index(kinds, b.kind)
 	})

@@ -41,8 +41,7 @@ const (
 type replicaSetup struct {
 	name     string
 	replicas int
-	fsync    string // of Redis, "" for a file in the data directory
-	rest     bool   // says what Redis is asked at rest, which is the same however it writes
+	redis    bool // has the records, with appendfsync always; else a file in the data directory
 }
 
 // replicas measures requests at one and three replicas whose records are in Redis, beside one
@@ -57,18 +56,20 @@ func (b *bench) replicas(ctx context.Context) error {
 	b.note("an operation of that kind changes nothing at a VIM: 202 -> COMPLETED is Jibe's own time")
 	file := 0.0
 	for i, s := range []replicaSetup{
-		{"one process, records in a file (bbolt)", 1, "", false},
-		{"one replica, Redis, appendfsync always", 1, "always", true},
-		{"three replicas, Redis, appendfsync always", 3, "always", true},
-		{"one replica, Redis, appendfsync everysec", 1, "everysec", false},
-		{"three replicas, Redis, appendfsync everysec", 3, "everysec", false},
+		{"one process, records in a file (bbolt)", 1, false},
+		{"one replica, Redis, appendfsync always", 1, true},
+		{"three replicas, Redis, appendfsync always", 3, true},
 	} {
 		rate, err := b.answered(ctx, i, s, file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		if i == 0 {
+		switch {
+		case i == 0:
 			file = rate
+		case s.replicas > 1:
+			b.headline(headline{"replicas", fmt.Sprintf("%d replicas on Redis: requests of %d clients, a commit and an operation each", s.replicas, b.clients), fmt.Sprintf("%.0f/s", rate),
+				fmt.Sprintf("one process with a file: %.0f/s", file), ratio(rate, file)})
 		}
 	}
 	return nil
@@ -81,8 +82,8 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 		return 0, err
 	}
 	o := ha.Options{Dir: dir, Binary: b.binary, Replicas: s.replicas}
-	if s.fsync != "" {
-		o.Redis, o.RedisArgs = 1, []string{"--appendfsync", s.fsync}
+	if s.redis {
+		o.Redis, o.RedisArgs = 1, []string{"--appendfsync", "always"}
 	}
 	r, err := ha.Start(ctx, o)
 	if err != nil {
@@ -114,13 +115,10 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 	b.value(s.name+": requests", fmt.Sprintf("%.0f/s", rate), true, "", more)
 	b.value("  request -> 202", fmt.Sprintf("p50 %s, p99 %s", short(l.answered.median()), short(l.answered.at(0.99))), true, "", "its commit is on the git server, its operation in the records")
 	b.value("  202 -> operation COMPLETED", fmt.Sprintf("p50 %s, p99 %s", short(l.ended.median()), short(l.ended.at(0.99))), true, "", "")
-	if s.fsync == "" {
+	if !s.redis {
 		return rate, nil
 	}
-	if s.rest {
-		err = b.askedAtRest(ctx, r, s, n)
-	}
-	return rate, errors.Join(err, b.redisPeer(ctx, r, rate))
+	return rate, errors.Join(b.askedAtRest(ctx, r, s, n), b.redisPeer(ctx, r, rate))
 }
 
 // modifications are what many clients saw of requests to modify one instance each.
@@ -136,7 +134,7 @@ func (b *bench) modified(ctx context.Context, j *jibe, n int) (m modifications, 
 	start := time.Now()
 	if err := j.clients(ctx, b.clients, n, func(w *wire, i int) error {
 		begin := time.Now()
-		a, err := modifying().send(w, i)
+		a, err := modify(w, i)
 		at[i], locations[i] = time.Now(), a.location
 		m.answered[i] = at[i].Sub(begin)
 		return err

@@ -28,10 +28,10 @@ type wire struct {
 
 // answer is what a wire keeps of an answer.
 type answer struct {
-	status         int
-	location, link string
-	size           int64  // of the body, bytes
-	body           []byte // where it was asked for, and of what is no success
+	status   int
+	location string
+	size     int64  // of the body, bytes
+	body     []byte // where it was asked for, and of what is no success
 }
 
 func (j *jibe) dial() (*wire, error) {
@@ -68,7 +68,7 @@ func (w *wire) do(method, target, content, body string, whole bool) (a answer, e
 		return a, fmt.Errorf("%s %s: %w", method, target, err)
 	}
 	defer r.Body.Close()
-	a = answer{status: r.StatusCode, location: r.Header.Get("Location"), link: r.Header.Get("Link")}
+	a = answer{status: r.StatusCode, location: r.Header.Get("Location")}
 	if whole || a.status >= http.StatusBadRequest {
 		a.body, err = io.ReadAll(r.Body)
 		a.size = int64(len(a.body))
@@ -131,12 +131,11 @@ func (j *jibe) clients(ctx context.Context, many, n int, do func(w *wire, i int)
 
 // outcome is what is read of an operation.
 type outcome struct {
-	ID       string    `json:"id"`
-	Instance string    `json:"vnfInstanceId"`
-	State    string    `json:"operationState"`
-	Entered  time.Time `json:"stateEnteredTime"`
-	Started  time.Time `json:"startTime"`
-	Error    struct {
+	ID      string    `json:"id"`
+	State   string    `json:"operationState"`
+	Entered time.Time `json:"stateEnteredTime"`
+	Started time.Time `json:"startTime"`
+	Error   struct {
 		Detail string `json:"detail"`
 	} `json:"error"`
 }
