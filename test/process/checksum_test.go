@@ -66,6 +66,8 @@ func note(t *testing.T, s *process.Server) (state, problem string) {
 }
 
 func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := process.Start(t, t.TempDir())
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
 	repair := unsound(t, s)
@@ -91,6 +93,8 @@ func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t
 }
 
 func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired(t *testing.T) {
+	long(t)
+	t.Parallel()
 	forge := process.NewForge(t, map[string]string{
 		"repositories.yaml": "- {name: packages, url: packages.git}\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",

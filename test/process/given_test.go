@@ -37,6 +37,8 @@ func seedOf(t *testing.T, files map[string]string) string {
 }
 
 func TestAFirstStartCommitsTheSeedAndLaterOnesLeaveItAlone(t *testing.T) {
+	long(t)
+	t.Parallel()
 	data := t.TempDir()
 	show := func(s *process.Server, file string) string {
 		t.Helper()
@@ -61,6 +63,8 @@ func TestAFirstStartCommitsTheSeedAndLaterOnesLeaveItAlone(t *testing.T) {
 }
 
 func TestASeedThatWouldNotBeObeyedIsRefusedWhole(t *testing.T) {
+	long(t)
+	t.Parallel()
 	for name, test := range map[string]struct{ file, text, want string }{
 		"what can't be read":    {"vims/here.yaml", "type: sim\nnonsense: 1\n", "nonsense"},
 		"an instance":           {"instances/a/vnf.yaml", "name: a\n", "instances"},
@@ -96,6 +100,8 @@ func refusedStart(t *testing.T, data string, args ...string) string {
 }
 
 func TestTokensAndKeyMayBeKeptElsewhere(t *testing.T) {
+	long(t)
+	t.Parallel()
 	const token = "a-token-that-stands-in-a-Secret"
 	other := process.Start(t, t.TempDir())
 	key := filepath.Join(other.Data, "identity.age")

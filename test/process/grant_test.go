@@ -82,6 +82,8 @@ type shownOp struct {
 }
 
 func TestOperationsFromEveryDoorAreGrantedByTheNFVOAndWhatItSaysStandsInGit(t *testing.T) {
+	long(t)
+	t.Parallel()
 	published.Held(t)
 	f, n := newGranted(t, "")
 	var later atomic.Bool
@@ -186,6 +188,8 @@ func (f *forge) restored(dir, words string) {
 }
 
 func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f, n := newGranted(t, "")
 	n.Decide(func(nfvo.Ask) nfvo.Decision {
 		return nfvo.Decision{With: map[string]any{"vimConnectionInfo": map[string]any{"theirs": map[string]any{"vimType": "sim", "vimId": "b"}}}}
@@ -216,6 +220,7 @@ func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
 }
 
 func TestAnNFVOThatIsAwayOrWrongEndsAnOperationWithTheReason(t *testing.T) {
+	long(t) // alone: it judges times
 	f, n := newGranted(t, "", "--start-timeout", "3s")
 	refused := "not done within 3s; the last error was: the NFVO gives no answer: POST " + n.URL + "/grant/v1/grants was answered with 502 Bad Gateway"
 	var asks []nfvo.Ask
@@ -320,6 +325,8 @@ func (f *forge) waits(op, what string) (since string) {
 }
 
 func TestWhileAGrantIsAwaitedAKillLosesNothingACancelEndsItAndANewerCommitTakesItsPlace(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f, n := newGranted(t, "  wait: 1h\n")
 	held := func(a nfvo.Ask) nfvo.Decision {
 		d := inZone("zone-1")(a)
@@ -391,6 +398,8 @@ func TestWhileAGrantIsAwaitedAKillLosesNothingACancelEndsItAndANewerCommitTakesI
 }
 
 func TestOnAForgeABrokenGrantingFileLeavesTheLastGoodOneInForceAndAForeignGrantIsNotObeyed(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText, "granting.yaml": "policy:\n  - name: kept\n    operations: [SCALE]\n    deny: true\n"})
 	id := desired.DeriveID(amfDir)
@@ -414,6 +423,8 @@ func TestOnAForgeABrokenGrantingFileLeavesTheLastGoodOneInForceAndAForeignGrantI
 }
 
 func TestThePolicyInGitRefusesByItsRuleAndABrokenFileIsRefused(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newLocal(t)
 	f.refused(map[string]string{"granting.yaml": "nfvo: {name: central}\n"}, `nfvo.name names "central", which isn't in peers.yaml`, "add it there")
 	f.refused(map[string]string{"granting.yaml": "policy:\n  - name: small\n    maxVnfc: 2\n"}, "granting.yaml:3", `did you mean "maxVnfcs"`)

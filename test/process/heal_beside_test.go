@@ -15,6 +15,8 @@ import (
 )
 
 func TestAPodIsHealedOnARealClusterWhileAnUpgradeWaitsAndAKillLosesNeither(t *testing.T) {
+	long(t)
+	t.Parallel()
 	kubeconfig := kubeenv.Kubeconfig(t)
 	namespace := kubeenv.Namespace(t, kubeconfig)
 	s := process.Start(t, filepath.Join(process.ShortTempDir(t), "data"))

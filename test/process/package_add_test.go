@@ -44,6 +44,8 @@ func zipped(t *testing.T, dir, name string) string {
 }
 
 func TestThePackageThatTheCommandLineAddsIsOnboardedOnceOrRefusedWithTheReason(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := process.Start(t, filepath.Join(t.TempDir(), "data"))
 	dir := filepath.Join(process.Root(), "examples", "packages", "webapp")
 	file := filepath.Join(t.TempDir(), "webapp.csar")

@@ -110,6 +110,8 @@ const (
 )
 
 func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
@@ -148,6 +150,8 @@ func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
 }
 
 func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newLocal(t)
 	made := f.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": webapp}, nil)
 	id := made.ID()
@@ -178,6 +182,8 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 }
 
 func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
@@ -203,6 +209,8 @@ func moved(t *testing.T, f *forge, more string) string {
 }
 
 func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newLocal(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
 	f.becomes(desired.DeriveID(amfDir), "INSTANTIATE COMPLETED")
@@ -216,6 +224,8 @@ func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
 }
 
 func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{"vims/b.yaml": "type: sim\n", amfDir + "/vnf.yaml": amfText})
 	id := desired.DeriveID(amfDir)
@@ -234,6 +244,8 @@ func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
 }
 
 func TestOnAForgeALostIDIsTakenOnlyWithJibeAccept(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
 	id := desired.DeriveID(amfDir)

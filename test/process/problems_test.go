@@ -96,6 +96,8 @@ func lineOf(text, words string) (string, int) {
 }
 
 func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newForge(t)
 	const id, other = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 	const file, another = "instances/lab/b/vnf.yaml", "instances/lab/c/vnf.yaml"
@@ -180,6 +182,8 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 }
 
 func TestAVnfdIdThatWasNowhereIsTakenUpWhenItsPackageIsPushed(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newForge(t)
 	const id = "33333333-3333-4333-8333-333333333333"
 	f.push(map[string]string{"instances/lab/d/vnf.yaml": fmt.Sprintf("id: %s\nvnfdId: %s\nflavour: simple\nparams: {lcm-kubernetes-def-files: [%s]}\n",

@@ -10,6 +10,7 @@ import (
 const webapp = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b01"
 
 func TestProcessServesTheAPIAndGitAndStartsAgainWhereItWasKilled(t *testing.T) {
+	t.Parallel()
 	s := process.Start(t, t.TempDir())
 	s.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
@@ -28,5 +29,14 @@ func TestProcessServesTheAPIAndGitAndStartsAgainWhereItWasKilled(t *testing.T) {
 	}
 	if err := s.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// long leaves a test out of "make test", where TestStories has the main stories: starting processes, and
+// pushing to them, takes each of these tests seconds.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts a server of its own, which takes seconds: make test-all runs it")
 	}
 }

@@ -115,6 +115,8 @@ func (w *told) tidied() {
 }
 
 func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newProposed(t, "")
 	for _, style := range []gitea.MergeStyle{gitea.MergeStyleMerge, gitea.MergeStyleSquash, gitea.MergeStyleRebase} {
 		op := w.scaleOut()
@@ -160,6 +162,8 @@ func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing
 }
 
 func TestOnARealGiteaARefusedGrantLeavesNothingProposed(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newProposed(t, "policy: [{name: no-growth, operations: [SCALE], deny: true}]\n")
 	op := w.scaleOut()
 	if ended := w.Await(t, op, "ROLLED_BACK"); !strings.Contains(ended.Error.Detail, "no-growth") {
@@ -172,8 +176,10 @@ func TestOnARealGiteaARefusedGrantLeavesNothingProposed(t *testing.T) {
 }
 
 func TestOnARealGiteaAKillLeavesARequestWithOnePullRequestOrNone(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newProposed(t, "")
-	for _, after := range []time.Duration{0, 40, 80, 120, 160, 200, 300, 400, 600} {
+	for _, after := range []time.Duration{0, 60, 150, 300, 600} {
 		s := w.Server
 		answered := make(chan string, 1)
 		go func() {
@@ -184,7 +190,7 @@ func TestOnARealGiteaAKillLeavesARequestWithOnePullRequestOrNone(t *testing.T) {
 			}
 			answered <- a.ID()
 		}()
-		time.Sleep(after * time.Millisecond)
+		time.Sleep(after * time.Millisecond) // the moment of the kill, which nothing tells from outside
 		w.restart()
 		all, err := process.All[process.Operation](t.Context(), w.Server, process.Operations+"?filter=(eq,operationState,STARTING)")
 		all = slices.DeleteFunc(all, func(op process.Operation) bool { return op.Automatic }) // the simulator has forgotten what ran

@@ -74,6 +74,8 @@ func ready(t *testing.T, s *process.Server, want int, text string) {
 }
 
 func TestWithRecordsInRedisNothingIsLostByAKillNorByAnOutage(t *testing.T) {
+	long(t)
+	t.Parallel()
 	r := redisserver.Start(t, "--requirepass", "secret")
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
@@ -157,6 +159,8 @@ func TestWithRecordsInRedisNothingIsLostByAKillNorByAnOutage(t *testing.T) {
 }
 
 func TestTheRecordsOfADataDirectoryGoToRedis(t *testing.T) {
+	long(t)
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := process.Start(t, data)
 	onRedis(t, s)

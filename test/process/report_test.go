@@ -92,6 +92,8 @@ func vnf(more string) string {
 }
 
 func TestARealGiteaShowsOnEachCommitWhatBecomesOfItsOperations(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newTold(t, "--start-timeout", "2s")
 	waits := w.write("main", "instances/a/vnf.yaml", vnf("suspend: true\n"))
 	w.until(waits, gitea.StatusPending, "1 operation waits or runs")
@@ -130,6 +132,8 @@ func TestARealGiteaShowsOnEachCommitWhatBecomesOfItsOperations(t *testing.T) {
 }
 
 func TestARealGiteaHasOneCommentOnAPullRequestWhateverHappensToJibe(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newTold(t)
 	w.until(w.write("main", "instances/a/vnf.yaml", vnf("")), gitea.StatusSuccess, "completed")
 	one := w.write("scale", "instances/a/vnf.yaml", vnf("levels: {vdu1_aspect: 1}\n"))
@@ -166,6 +170,8 @@ func TestARealGiteaHasOneCommentOnAPullRequestWhateverHappensToJibe(t *testing.T
 // TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself has branches that nobody has reviewed send
 // the credentials of a VIM to a server of their own.
 func TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newTold(t)
 	var called atomic.Int64
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }))
@@ -188,6 +194,7 @@ func TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself(t *testing.T)
 }
 
 func TestAForgeThatCanNotBeToldIsRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, test := range map[string]struct {
 		want string

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -195,29 +194,14 @@ const (
 	latency      = 500 * time.Millisecond
 )
 
-// start starts a process that has a simulator with switches: this test, as a laboratory.
+// start starts a process that has a simulator with switches.
 func (f *unsteadyFleet) start(t *testing.T) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(lab.EnvBinary, process.Binary(t))
 	args := []string{"--start-timeout=" + startTimeout.String(), "--latency=" + latency.String()}
 	if f.gone != lab.Back {
 		args = append(args, "--away="+edgeVIM+"="+f.gone)
 	}
-	s, err := process.StartBinary(self, f.Data, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.KillGroup()
-		if t.Failed() {
-			t.Logf("the end of the log of process %d:\n%s", s.Pid(), s.Log())
-		}
-	})
-	f.Server = s
+	f.Server = startLab(t, f.Data, args...)
 }
 
 // restart kills the process and starts the next one. What ran in its simulator is lost with it, and is put right.
@@ -229,6 +213,7 @@ func (f *unsteadyFleet) restart(t *testing.T) {
 
 // moment lets a random time pass, of up to most milliseconds, longer with more sites.
 func (f *unsteadyFleet) moment(most int) {
+	// Kills are to come at any moment, and so at none that can be waited for.
 	time.Sleep(time.Duration(100+f.IntN(most)) * time.Millisecond * time.Duration(1+f.sites/300))
 }
 

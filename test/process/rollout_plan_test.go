@@ -8,6 +8,8 @@ import (
 )
 
 func TestAPlanShowsWhatAProposedRolloutWouldDo(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newFleet(t, 6, 0)
 	w := process.NewWorkTree(t, f.DesiredURL())
 	w.Replace(f.dir(5)+"/vnf.yaml", "name: ", "suspend: true\nname: ")

@@ -61,6 +61,8 @@ func (w *told) gone(branches ...string) {
 }
 
 func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *testing.T) {
+	long(t)
+	t.Parallel()
 	w := newTold(t)
 	for n, site := range []string{"a", "b", "c"} {
 		w.until(w.write("main", "instances/"+site+"/vnf.yaml", strings.Replace(vnf(""), reportID, fmt.Sprintf("11111111-1111-4111-8111-%012d", n), 1)), gitea.StatusSuccess, "completed")

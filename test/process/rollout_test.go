@@ -17,6 +17,7 @@ import (
 
 // Process, VIM and sites fail at random moments; a seed that is printed says at which.
 func TestARolloutKeepsItsLimitsThroughKillsAndAVIMThatIsAwayHaltsAtItsBudgetAndUpgradesNothingTwice(t *testing.T) {
+	long(t) // alone: it judges times
 	const failing = 4
 	sites := process.Number(t, "JIBE_ROLLOUT_SITES", 60)
 	atOnce := max(7, sites/60)
@@ -149,6 +150,8 @@ func (f *unsteadyFleet) halts(t *testing.T, r automation.RolloutStatus, atOnce, 
 }
 
 func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newFleet(t, 6, 0)
 	f.PushFiles(t, map[string]string{"rollouts/edge.yaml": "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd +
 		"}\norder: [{instances: [" + f.dir(0) + "]}, {instances: [" + f.dir(1) + "]}, {percent: 100}]\nafter: {approve: true}\n"})
@@ -194,6 +197,8 @@ func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *test
 }
 
 func TestAPushOfARolloutThatCannotBeObeyedOrOverlapsAnotherIsRefused(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := newLocal(t)
 	good := "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd + "}\nstate: paused\n"
 	f.refused(map[string]string{"rollouts/a.yaml": good + "atOnce: 0\n"}, "rollouts/a.yaml:4: ", "atOnce")

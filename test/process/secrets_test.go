@@ -158,6 +158,8 @@ func (e *everywhere) nowhere(plain []string, except ...string) {
 }
 
 func TestNoSecretThatComesByTheAPIIsShownAnywhere(t *testing.T) {
+	long(t)
+	t.Parallel()
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("api")
 	metadata, more := secrets("meta")
@@ -218,6 +220,8 @@ func inYAML(t *testing.T, params map[string]any) string {
 }
 
 func TestAPushWithASecretInClearIsRefusedWithoutShowingIt(t *testing.T) {
+	long(t)
+	t.Parallel()
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("push")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
@@ -296,6 +300,8 @@ func (e *everywhere) instantiated() (op process.Operation) {
 }
 
 func TestASecretThatStandsInGitAlreadyIsAProblemAndShownNowhereElse(t *testing.T) {
+	long(t)
+	t.Parallel()
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("old")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()

@@ -10,6 +10,8 @@ import (
 )
 
 func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
 	for range 2 { // also a second time
 		out, said, code := s.CLI(t, "smoke-test", "--image", "registry.example/jibe:1", "--command", "/usr/bin/jibe,smoke-test,pod", "--namespace", "vnfs")
@@ -32,6 +34,8 @@ func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
 }
 
 func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
 	dir := t.TempDir()
 	write := []string{"smoke-test", "packages", dir, "--image", "registry.example/jibe:1", "--command", "/usr/bin/jibe,smoke-test,pod"}
@@ -60,6 +64,8 @@ func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testin
 }
 
 func TestTheSmokeTestSaysWhatFailedAndTakesItAway(t *testing.T) {
+	long(t)
+	t.Parallel()
 	s := process.Start(t, t.TempDir()) // it has no VIM
 	out, said, code := s.CLI(t, "smoke-test", "--image", "registry.example/jibe:1")
 	if code == 0 || !strings.Contains(said, "instantiate VNF smoke-test-") || !strings.Contains(said, "VIM") {

@@ -92,7 +92,7 @@ func publishSmall(t *testing.T, s *process.Server) {
 }
 
 // startLab starts this test as a laboratory: a process whose simulator has switches.
-func startLab(t *testing.T, data string) *process.Server {
+func startLab(t *testing.T, data string, args ...string) *process.Server {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -106,7 +106,7 @@ func startLab(t *testing.T, data string) *process.Server {
 		t.Fatal(err)
 	}
 
-	s, err := process.StartLogged(self, data, log.Name(), []string{lab.EnvBinary + "=" + process.Binary(t)})
+	s, err := process.StartLogged(self, data, log.Name(), []string{lab.EnvBinary + "=" + process.Binary(t)}, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,6 +144,8 @@ func below(t *testing.T, spans map[string][]seenSpan, parent string, children ..
 }
 
 func TestOneTraceTellsOfAnOperationFromItsRequestOrPushToItsEndAlsoThroughAKill(t *testing.T) {
+	long(t)
+	t.Parallel()
 	c := newCollector(t)
 	headers := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(headers, []byte("# of the collector\nAuthorization: "+collectorToken+"\n"), 0o600); err != nil {

@@ -59,6 +59,8 @@ func delivered(t *testing.T, s *process.Server, outcome string) string {
 }
 
 func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing.T) {
+	long(t)
+	t.Parallel()
 	g := newGiteaRepo(t)
 	write := func(path, text string) string { return g.write("main", path, text) }
 	s := g.start("--poll", "24h", "--webhook-secret", "file:"+g.keep("webhook-secret", hookSecret+"\n"))
@@ -119,6 +121,7 @@ func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing
 }
 
 func TestASecretOfTheWebhookThatKeepsNobodyOutIsRefused(t *testing.T) {
+	t.Parallel()
 	short := filepath.Join(t.TempDir(), "short")
 	if err := os.WriteFile(short, []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
