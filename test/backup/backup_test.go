@@ -104,6 +104,7 @@ func ended(t testing.TB, s *process.Server) []process.Operation {
 }
 
 func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t *testing.T) {
+	t.Parallel()
 	kubeconfig := kubeenv.Kubeconfig(t)
 	client, err := kubernetes.NewForConfig(kubeenv.RestConfig(t))
 	if err != nil {
@@ -271,6 +272,10 @@ func records(t testing.TB, data string) []*lcm.Operation {
 }
 
 func TestABackupUnderLoadIsOfOneMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 10 s of CPU time: make test-all runs it")
+	}
+	t.Parallel()
 	dir := process.ShortTempDir(t)
 	s := process.Start(t, filepath.Join(dir, "data"))
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
@@ -293,12 +298,15 @@ func TestABackupUnderLoadIsOfOneMoment(t *testing.T) {
 					return
 				}
 				acked.Store(id, true)
-				time.Sleep(20 * time.Millisecond) // so that a slow machine isn't flooded
+				if err := completed(t.Context(), s, id); err != nil { // so that a slow machine isn't flooded
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
 	for round := range 3 {
-		at := int64(20 * (round + 1))
+		at := int64(10 * (round + 1))
 		kit.Eventually(t, func() error {
 			if number.Load() < at {
 				return fmt.Errorf("%d requests so far", number.Load())
@@ -381,43 +389,115 @@ func begun(ctx context.Context, s *process.Server, name string) (operation strin
 	return a.ID(), nil
 }
 
-// small is a server with a VIM, stopped in order, and a backup of it.
+// completed waits until an operation has come to its good end.
+func completed(ctx context.Context, s *process.Server, id string) error {
+	return kit.Poll(ctx, kit.Patience, func() error {
+		var op process.Operation
+		if err := s.Get(ctx, process.Operations+"/"+id, &op); err != nil {
+			return err
+		}
+		if op.State != string(lcm.Completed) {
+			return fmt.Errorf("%s %s is %s: %s", op.Type, op.ID, op.State, op.Error.Detail)
+		}
+		return nil
+	})
+}
+
+// small is the data directory of a server with a VIM that was stopped in order, and a backup of it, in a
+// folder of the test's own.
 func small(t testing.TB) (dir, file string) {
 	t.Helper()
+	smallOnce.Do(func() { smallDir = makeSmall(t) })
+	if smallDir == "" {
+		t.Fatal("another test failed to make it")
+	}
+
 	dir = process.ShortTempDir(t)
-	s := process.Start(t, filepath.Join(dir, "data"))
+	copied(t, filepath.Join(smallDir, "data"), filepath.Join(dir, "data"))
+	copied(t, filepath.Join(smallDir, backupFile), filepath.Join(dir, backupFile))
+	return dir, filepath.Join(dir, backupFile)
+}
+
+const backupFile = "backup.tar.gz"
+
+// smallDir is what all tests copy their small server from. [TestMain] removes it.
+var (
+	smallOnce sync.Once
+	smallDir  string
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.RemoveAll(smallDir)
+	os.Exit(code)
+}
+
+func makeSmall(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "jibe-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := process.StartBinary(process.Binary(t), filepath.Join(dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.KillGroup()
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	file = filepath.Join(dir, "backup.tar.gz")
-	must(t, "backup", "--data", s.Data, file)
-	return dir, file
+	must(t, "backup", "--data", s.Data, filepath.Join(dir, backupFile))
+	return dir
+}
+
+// copied copies a file or folder with its modes, on which Jibe insists.
+func copied(t testing.TB, from, to string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("cp %s: %v: %s", from, err, out)
+	}
 }
 
 func TestAnInterruptedBackupLeavesNoFileUnderItsName(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 s of CPU time: make test-all runs it")
+	}
+	t.Parallel()
 	dir := process.ShortTempDir(t)
 	s := process.Start(t, filepath.Join(dir, "data"))
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n", "large": strings.Repeat("a line of a large file\n", 1<<12)})
-	killed, whole := 0, 0
-	for delay := time.Duration(0); killed < 8; delay += 4 * time.Millisecond {
-		name := filepath.Join(dir, fmt.Sprintf("backup-%d.tar.gz", killed+whole))
-		cmd := exec.CommandContext(t.Context(), process.Binary(t), "backup", "--data", s.Data, name)
-		if err := cmd.Start(); err != nil {
+	existing := func(pattern string) func() bool {
+		return func() bool { found, _ := filepath.Glob(pattern); return len(found) > 0 }
+	}
+	for point, when := range map[string]func(folder string) func() bool{
+		"the server gathers": func(string) func() bool { return existing(filepath.Join(s.Data, ".backup-*")) },
+		"the file is made":   func(folder string) func() bool { return existing(filepath.Join(folder, ".jibe-backup-*")) },
+		"a part is written": func(folder string) func() bool {
+			return func() bool {
+				found, _ := filepath.Glob(filepath.Join(folder, ".jibe-backup-*"))
+				return len(found) > 0 && size(found[0]) > 0
+			}
+		},
+		"the file has its name": func(folder string) func() bool { return existing(filepath.Join(folder, backupFile)) },
+	} {
+		folder := filepath.Join(dir, strings.ReplaceAll(point, " ", "-"))
+		if err := os.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(delay) // when it is killed is what is varied; nothing waits for it
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		killed++
+		kit.Until(t, "the server has nothing of the backup before", func() bool { return !existing(filepath.Join(s.Data, ".backup-*"))() })
+		name := filepath.Join(folder, backupFile)
+
+		killedWhen(t, when(folder), "backup", "--data", s.Data, name)
+
 		if _, err := os.Stat(name); err == nil {
-			whole++
+			t.Logf("killed when %s: it was whole before", point)
 			must(t, "restore", name, "--verify")
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d of %d were whole before they were killed", whole, killed)
+
 	// The server that is killed meanwhile leaves none either, and the next backup is whole.
 	name := filepath.Join(dir, "of-the-killed.tar.gz")
 	cmd := exec.CommandContext(t.Context(), process.Binary(t), "backup", "--data", s.Data, name)
@@ -442,19 +522,51 @@ func TestAnInterruptedBackupLeavesNoFileUnderItsName(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRestoreLeavesNothingThatLooksWhole(t *testing.T) {
-	dir, file := small(t)
-	killed := 0
-	for delay := 5 * time.Millisecond; killed < 6; delay += 10 * time.Millisecond {
-		data := filepath.Join(dir, "restored")
-		cmd := exec.CommandContext(t.Context(), process.Binary(t), "restore", file, "--data", data)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(delay) // when it is killed is what is varied; nothing waits for it
-		_ = cmd.Process.Kill()
+// size is that of a file, 0 where it is gone.
+func size(name string) int64 {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// killedWhen runs jibe and kills it as soon as there is something, unless it has ended before.
+func killedWhen(t testing.TB, is func() bool, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), process.Binary(t), args...)
+	cmd.Env = process.Environment()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
 		_ = cmd.Wait()
-		killed++
+		close(ended)
+	}()
+
+	for !is() {
+		select {
+		case <-ended:
+			return
+		case <-time.After(100 * time.Microsecond):
+		}
+	}
+
+	_ = cmd.Process.Kill()
+	<-ended
+}
+
+func TestAnInterruptedRestoreLeavesNothingThatLooksWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 s of CPU time: make test-all runs it")
+	}
+	t.Parallel()
+	dir, file := small(t)
+	data := filepath.Join(dir, "restored")
+	for _, made := range []string{".restoring", ".restoring/desired.git", ".restoring/store.db", "desired.git", "packages", "store.db"} {
+		killedWhen(t, func() bool { _, err := os.Lstat(filepath.Join(data, made)); return err == nil }, "restore", file, "--data", data)
+
 		_, marked := os.Stat(filepath.Join(data, "restore.unfinished"))
 		if _, err := os.Stat(filepath.Join(data, "store.db")); err == nil && marked != nil {
 			s := process.Start(t, data) // it was whole before it was killed
@@ -475,7 +587,7 @@ func TestAnInterruptedRestoreLeavesNothingThatLooksWhole(t *testing.T) {
 			}
 		}
 	}
-	data := filepath.Join(dir, "restored")
+
 	must(t, "restore", file, "--data", data) // over whatever the last one left
 	s := process.Start(t, data)
 	if err := s.Stop(); err != nil {

@@ -26,9 +26,10 @@ func newIdentity(t testing.TB, file string) string {
 }
 
 func TestABackupOverTheAPINeedsTheRoleAdminAndIsRecorded(t *testing.T) {
-	dir := process.ShortTempDir(t)
-	s := process.Start(t, filepath.Join(dir, "data"))
-	tokens := filepath.Join(s.Data, "tokens.yaml")
+	t.Parallel()
+	dir, _ := small(t)
+	data := filepath.Join(dir, "data")
+	tokens := filepath.Join(data, "tokens.yaml")
 	text, err := os.ReadFile(tokens)
 	if err != nil {
 		t.Fatal(err)
@@ -41,10 +42,8 @@ func TestABackupOverTheAPINeedsTheRoleAdminAndIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "b.tar.gz")
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	s = process.Start(t, s.Data)
+	s := process.Start(t, data)
+
 	if _, err := jibe(t, "backup", "--server", s.URL, "--token-file", token, name); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("an operator's backup = %v, want 403", err)
 	}
@@ -70,6 +69,7 @@ func TestABackupOverTheAPINeedsTheRoleAdminAndIsRecorded(t *testing.T) {
 }
 
 func TestAnEncryptedBackupShowsNothingAndOpensForItsRecipientAlone(t *testing.T) {
+	t.Parallel()
 	dir, _ := small(t)
 	data := filepath.Join(dir, "data")
 	mine, other := filepath.Join(dir, "mine.key"), filepath.Join(dir, "other.key")

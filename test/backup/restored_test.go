@@ -80,6 +80,7 @@ func takenAt(t testing.TB, file string) string {
 }
 
 func TestTheAuditLogOfARestoredDirectorySaysWhoRestoredWhichBackupAndStaysWhole(t *testing.T) {
+	t.Parallel()
 	dir, file := small(t)
 	before := end(t, "--data", filepath.Join(dir, "data"))
 	restored := filepath.Join(dir, "restored")
@@ -110,6 +111,10 @@ func TestTheAuditLogOfARestoredDirectorySaysWhoRestoredWhichBackupAndStaysWhole(
 }
 
 func TestAnAuditLogThatIsKeptElsewhereGetsTheRecordsOfRestoresAtTheNextStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 s of CPU time: make test-all runs it")
+	}
+	t.Parallel()
 	dir := process.ShortTempDir(t)
 	log := filepath.Join(dir, "audit", "jibe.jsonl")
 	if err := os.Mkdir(filepath.Dir(log), 0o700); err != nil {
@@ -150,6 +155,7 @@ func TestAnAuditLogThatIsKeptElsewhereGetsTheRecordsOfRestoresAtTheNextStart(t *
 }
 
 func TestABackupByAPipeIsRecordedWithItsSum(t *testing.T) {
+	t.Parallel()
 	dir, file := small(t)
 	text, err := os.ReadFile(file)
 	if err != nil {
