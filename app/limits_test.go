@@ -3,126 +3,149 @@ package app
 import (
 	"bufio"
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// listen serves h within limits that are short enough to be waited for.
-func listen(t *testing.T, l limits, h http.HandlerFunc) (address string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// piped is a listener in memory, so that time is that of a bubble.
+type piped struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	close  func()
+}
+
+func newPiped() *piped {
+	p := &piped{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.closed) })
+	return p
+}
+
+// Accept implements [net.Listener].
+func (p *piped) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
 	}
+}
+
+// Close implements [net.Listener].
+func (p *piped) Close() error { p.close(); return nil }
+
+// Addr implements [net.Listener].
+func (*piped) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (p *piped) dial() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+// listen serves h within limits in a bubble.
+func listen(t *testing.T, l limits, h http.HandlerFunc) *piped {
+	t.Helper()
+	p := newPiped()
 	server := l.server(h, slog.New(slog.DiscardHandler))
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	go func() { done <- server.Serve(p) }()
 	t.Cleanup(func() {
 		server.Close()
 		<-done
+		time.Sleep(time.Second) // of the bubble: the server ends a connection that it has refused a while later
 	})
-	return listener.Addr().String()
+	return p
 }
 
-// talk sends text and returns all that is answered until the server ends the connection.
-func talk(t *testing.T, address, text string) string {
-	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	// A server that had no time left before it read anything resets the connection: that is its end, too.
-	if _, err := io.WriteString(c, text); err != nil && !ended(err) {
-		t.Fatal(err)
-	}
-	answer, err := io.ReadAll(c)
-	if err != nil && len(answer) == 0 && !ended(err) {
-		t.Fatalf("the connection wasn't ended: %v", err)
-	}
-	return string(answer)
+// client makes requests to the listener.
+func (p *piped) client(t *testing.T) *http.Client {
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
-// ended says that a connection was ended by its other end.
-func ended(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-// lastingLonger tries with a short time, so that it is soon over, and with longer ones where a busy machine takes
-// more than it: what is wrong with one is wrong with each.
-func lastingLonger(short time.Duration, try func(time.Duration) error) (err error) {
-	for _, d := range []time.Duration{short, 5 * short, 20 * short} {
-		if err = try(d); err == nil {
-			return nil
+// roomy are limits that no test reaches, with others in place of some.
+func roomy(short limits) limits {
+	for _, d := range []*time.Duration{&short.header, &short.body, &short.write, &short.idle} {
+		if *d == 0 {
+			*d = time.Hour
 		}
 	}
-	return err
+	short.headers, short.uri = 4<<10, 1<<10
+	return short
+}
+
+// talk sends text and returns all that is answered until the server ends the connection, and when that was.
+func talk(t *testing.T, p *piped, text string) (answer string, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	c := p.dial()
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	read, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("the connection wasn't ended: %v", err)
+	}
+	return string(read), time.Since(began)
 }
 
 func TestClientsThatAreTooSlowLoseTheirConnection(t *testing.T) {
-	readErr := make(chan error, 1)
-	// Only one time is short in each case: a busy machine may be as slow as a client in all others.
-	with := func(short func(*limits)) (address string) {
-		l := limits{header: time.Minute, body: time.Minute, write: time.Minute, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
-		short(&l)
-		return listen(t, l, func(w http.ResponseWriter, r *http.Request) {
-			_, err := io.ReadAll(r.Body)
-			readErr <- err
-			w.WriteHeader(http.StatusNoContent)
-		})
-	}
-	if got := talk(t, with(func(l *limits) { l.header = time.Second }), "GET / HTTP/1.1\r\nHost: x\r\nX-A: "); strings.Contains(got, "204") {
-		t.Errorf("half a header was answered with %q", got)
-	}
-	talk(t, with(func(l *limits) { l.body = time.Second }), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
-	if err := <-readErr; err == nil {
-		t.Error("half a body was taken for a whole one")
-	}
-	// A connection at rest is ended too.
-	if got := talk(t, with(func(l *limits) { l.idle = time.Second }), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n12"); !strings.Contains(got, "204") {
-		t.Errorf("%q", got)
-	}
-	if err := <-readErr; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		readErr := make(chan error, 1)
+		with := func(short limits) *piped {
+			return listen(t, roomy(short), func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.ReadAll(r.Body)
+				readErr <- err
+				w.WriteHeader(http.StatusNoContent)
+			})
+		}
+		if got, took := talk(t, with(limits{header: time.Second}), "GET / HTTP/1.1\r\nHost: x\r\nX-A: "); strings.Contains(got, "204") || took != time.Second {
+			t.Errorf("half a header was answered with %q, after %s", got, took)
+		}
+		if _, took := talk(t, with(limits{body: time.Second}), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345"); took < time.Second || took > 2*time.Second {
+			t.Errorf("half a body was waited for for %s", took)
+		}
+		if err := <-readErr; err == nil {
+			t.Error("half a body was taken for a whole one")
+		}
+		// A connection at rest is ended too.
+		if got, took := talk(t, with(limits{idle: time.Second}), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n12"); !strings.Contains(got, "204") || took != time.Second {
+			t.Errorf("%q, after %s", got, took)
+		}
+		if err := <-readErr; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestAHandlerMayTakeLongerThanItsRequestAndLetUploadsTakeLonger(t *testing.T) {
-	if err := lastingLonger(500*time.Millisecond, takesLonger(t)); err != nil {
-		t.Error(err)
-	}
-}
-
-// takesLonger has handlers take longer than the time for their request's body.
-func takesLonger(t *testing.T) func(body time.Duration) error {
-	return func(limit time.Duration) error {
-		short := limits{header: time.Minute, body: limit, write: time.Minute, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
-		wrong := make(chan error, 10)
-		address := listen(t, short, func(w http.ResponseWriter, r *http.Request) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = time.Second
+		p := listen(t, roomy(limits{body: limit}), func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/upload" {
 				if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Minute)); err != nil {
-					wrong <- err
+					t.Error(err)
 				}
 			}
 			n, err := io.Copy(io.Discard, r.Body)
 			if err != nil {
-				wrong <- fmt.Errorf("%s: after %d bytes: %w", r.URL.Path, n, err)
+				t.Errorf("%s: after %d bytes: %v", r.URL.Path, n, err)
 			}
 			select {
 			case <-r.Context().Done():
-				wrong <- fmt.Errorf("%s: the request ended before its handler", r.URL.Path)
-			case <-time.After(2 * short.body):
+				t.Errorf("%s: the request ended before its handler", r.URL.Path)
+			case <-time.After(2 * limit):
 			}
 			fmt.Fprint(w, n)
 		})
@@ -131,64 +154,57 @@ func takesLonger(t *testing.T) func(body time.Duration) error {
 		go func() {
 			for range 4 {
 				w.Write(bytes.Repeat([]byte("x"), 1<<16))
-				time.Sleep(short.body / 2)
+				time.Sleep(limit / 2) // of the bubble
 			}
 			w.Close()
 		}()
 		defer pipe.Close()
 		for path, body := range map[string]io.Reader{"/upload": pipe, "/": strings.NewReader("x")} {
-			res, err := http.Post("http://"+address+path, "application/zip", body)
+			res, err := p.client(t).Post("http://jibe"+path, "application/zip", body)
 			if err != nil {
-				return err
+				t.Fatal(err)
 			}
-			_, err = io.Copy(io.Discard, res.Body)
+			if _, err = io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("%s: %d, %v", path, res.StatusCode, err)
+			}
 			res.Body.Close()
-			if err != nil || res.StatusCode != http.StatusOK {
-				return fmt.Errorf("%s: %d, %w", path, res.StatusCode, err)
-			}
 		}
-		select {
-		case err := <-wrong:
-			return err
-		default:
-			return nil
-		}
-	}
+	})
 }
 
 func TestHeadersAndURIsAreBounded(t *testing.T) {
-	address := listen(t, limits{header: time.Minute, body: time.Minute, write: time.Minute, idle: time.Minute, headers: 64 << 10, uri: 16 << 10},
-		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	for request, want := range map[string]int{
-		"GET /" + strings.Repeat("a", 15<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":                204,
-		"GET /" + strings.Repeat("a", 17<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":                414,
-		"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 100<<10) + "\r\n\r\n":      431,
-		"GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: a\r\n", 20<<10) + "\r\n":       431,
-		"GET /" + strings.Repeat("a", 100<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":               431,
-		"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("a=b; ", 1<<10) + "\r\n\r\n": 204,
-	} {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := roomy(limits{})
+		l.headers, l.uri = 64<<10, 16<<10
+		p := listen(t, l, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		for request, want := range map[string]int{
+			"GET /" + strings.Repeat("a", 15<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":                204,
+			"GET /" + strings.Repeat("a", 17<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":                414,
+			"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 100<<10) + "\r\n\r\n":      431,
+			"GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: a\r\n", 20<<10) + "\r\n":       431,
+			"GET /" + strings.Repeat("a", 100<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":               431,
+			"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("a=b; ", 1<<10) + "\r\n\r\n": 204,
+		} {
+			c := p.dial()
+			go io.WriteString(c, request)
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			c.Close()
+			if err != nil || res.StatusCode != want {
+				t.Errorf("%.40q (%d bytes): %v, %v, want %d", request, len(request), res, err, want)
+			}
 		}
-		go io.WriteString(c, request)
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		c.Close()
-		if err != nil || res.StatusCode != want {
-			t.Errorf("%.40q (%d bytes): %v, %v, want %d", request, len(request), res, err, want)
-		}
-	}
+	})
 }
 
 func TestAnAnswerTakesAsLongAsItsReaderAndNoLongerThanItReads(t *testing.T) {
-	broke := make(chan error, 10)
-	part := bytes.Repeat([]byte("x"), 1<<20)
-	within := func(write time.Duration) (address string) {
-		short := limits{header: time.Minute, body: time.Minute, write: write, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
-		return listen(t, short, func(w http.ResponseWriter, r *http.Request) {
+	synctest.Test(t, func(t *testing.T) {
+		const write = time.Second
+		broke := make(chan error, 1)
+		part := bytes.Repeat([]byte("x"), 1<<20)
+		p := listen(t, roomy(limits{write: write}), func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/long" {
 				for range 4 {
-					time.Sleep(write / 2)
+					time.Sleep(write / 2) // of the bubble
 					if _, err := w.Write(part); err != nil {
 						return // the reader gets too little
 					}
@@ -202,73 +218,66 @@ func TestAnAnswerTakesAsLongAsItsReaderAndNoLongerThanItReads(t *testing.T) {
 				}
 			}
 		})
-	}
-	if err := lastingLonger(500*time.Millisecond, func(write time.Duration) error {
-		res, err := http.Get("http://" + within(write) + "/long")
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		if n, err := io.Copy(io.Discard, res.Body); n != int64(4*len(part)) || err != nil {
-			return fmt.Errorf("%d bytes, %w", n, err)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	address := within(time.Second)
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-broke:
-	case <-time.After(time.Minute):
-		t.Error("who reads nothing keeps the connection")
-	}
-}
-
-func TestAnUploadTakesAsLongAsItGoesOnAndNoLongerThanAllMayTake(t *testing.T) {
-	// part is the time for each part of the body; the pauses between them are shorter.
-	upload := func(all, part, pause time.Duration, parts int) error {
-		short := limits{header: time.Minute, body: part, upload: all, write: time.Minute, idle: time.Minute, headers: 4 << 10, uri: 1 << 10}
-		done := make(chan error, 1)
-		address := listen(t, short, func(w http.ResponseWriter, r *http.Request) {
-			unbound(&recordedWriter{ResponseWriter: w}) // as it is reached by way of others
-			_, err := io.Copy(io.Discard, r.Body)
-			done <- err
-		})
-		conn, err := net.Dial("tcp", address)
+		res, err := p.client(t).Get("http://jibe/long")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
-		stop := make(chan struct{})
-		defer close(stop)
-		go func() {
-			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", parts)
-			for range parts {
-				io.WriteString(conn, "x")
-				select {
-				case <-stop:
-					return
-				case <-time.After(pause):
+		defer res.Body.Close()
+		if n, err := io.Copy(io.Discard, res.Body); n != int64(4*len(part)) || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+
+		c := p.dial()
+		defer c.Close()
+		began := time.Now()
+		if _, err := io.WriteString(c, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err, took := <-broke, time.Since(began); took != write {
+			t.Errorf("who reads nothing keeps the connection for %s: %v", took, err)
+		}
+	})
+}
+
+func TestAnUploadTakesAsLongAsItGoesOnAndNoLongerThanAllMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// part is the time for each part of the body; the pauses between them are shorter.
+		upload := func(all, part, pause time.Duration, parts int) (took time.Duration, err error) {
+			done := make(chan error, 1)
+			p := listen(t, roomy(limits{body: part, upload: all}), func(w http.ResponseWriter, r *http.Request) {
+				unbound(&recordedWriter{ResponseWriter: w}) // as it is reached by way of others
+				_, err := io.Copy(io.Discard, r.Body)
+				done <- err
+			})
+			conn := p.dial()
+			defer conn.Close()
+			began, stop := time.Now(), make(chan struct{})
+			defer close(stop)
+			go io.Copy(io.Discard, conn)
+			go func() {
+				fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", parts)
+				for range parts {
+					if _, err := io.WriteString(conn, "x"); err != nil {
+						return
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(pause):
+					}
 				}
-			}
-		}()
-		return <-done
-	}
-	if err := lastingLonger(500*time.Millisecond, func(part time.Duration) error { return upload(10*time.Minute, part, part/10, 12) }); err != nil {
-		t.Errorf("it goes on: %v", err)
-	}
-	if err := upload(time.Minute, 500*time.Millisecond, time.Minute, 12); err == nil {
-		t.Error("it stops, and was taken for a whole one")
-	}
-	if err := upload(500*time.Millisecond, 500*time.Millisecond, 200*time.Millisecond, 1000); err == nil {
-		t.Error("it goes on for ever, and nobody ended it")
-	}
+			}()
+			err = <-done
+			return time.Since(began), err
+		}
+		if took, err := upload(10*time.Minute, time.Second, time.Second/10, 12); err != nil || took < time.Second {
+			t.Errorf("it goes on: %v, after %s", err, took)
+		}
+		if took, err := upload(time.Minute, time.Second, time.Minute, 12); err == nil || took > 2*time.Second {
+			t.Errorf("it stops, and was taken for a whole one, or waited for for %s: %v", took, err)
+		}
+		if took, err := upload(time.Second, time.Second, time.Second/5, 1000); err == nil || took > 3*time.Second {
+			t.Errorf("it goes on for ever, and was ended after %s: %v", took, err)
+		}
+	})
 }
