@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -32,29 +33,78 @@ import (
 // font is what pages are drawn with in tests: another one would have other pictures.
 const font = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 
-// Browser is a running Chromium. It ends with its test.
+// Browser is a running Chromium.
 type Browser struct{ ctx context.Context }
 
-// New starts a Chromium. The test is skipped where there is none and none is demanded.
-func New(t testing.TB) *Browser {
-	t.Helper()
-	testenv.Program(t, "chromium", "chromium")
-	if _, err := os.Stat(font); err != nil {
-		testenv.Install(t, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")
-	}
-	// No folder of the test's own: some of Chromium's processes outlive it for a moment and still write there. Of the
+// chromium is the one that all tests of a process share, each in tabs with cookies of their own: to start one takes
+// seconds. [Main] ends it.
+var chromium = sync.OnceValues(func() (*Browser, error) {
+	// No folder of a test's own: some of Chromium's processes outlive it for a moment and still write there. Of the
 	// folder that the client makes, it ends them first.
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU, // root has no sandbox of Chromium's
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(kit.Patience))
-	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(kit.Patience),
+		// What the client leaves out, and pages of the browser itself, which it loads ahead for each window.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,PreloadTopChromeWebUI,OptimizationGuideOnDeviceModel"))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithErrorf(ignoreLine))
-	t.Cleanup(func() { end(); stop() })
+	atEnd(func() error { end(); stop(); return nil })
+
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start chromium: %v", err)
+		return nil, fmt.Errorf("start chromium: %w", err)
 	}
-	return &Browser{ctx}
+
+	return &Browser{ctx}, nil
+})
+
+// New returns the Chromium of this process, which the first test that asks for it starts. It skips the test as
+// [testenv.Real] does.
+func New(t testing.TB) *Browser {
+	t.Helper()
+	need(t)
+
+	b, err := chromium()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return b
+}
+
+// need skips the test as [testenv.Real] does, and installs Chromium and the font.
+func need(t testing.TB) {
+	t.Helper()
+	testenv.Program(t, "chromium", "chromium")
+
+	if _, err := os.Stat(font); err != nil {
+		testenv.Install(t, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")
+	}
+}
+
+// shared are the steps that end what tests share.
+var shared struct {
+	mu  sync.Mutex
+	end []func() error
+}
+
+func atEnd(end func() error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.end = append(shared.end, end)
+}
+
+// Main runs the tests, ends what they have shared, and returns the exit status.
+func Main(m *testing.M) (code int) {
+	code = m.Run()
+	for _, end := range slices.Backward(shared.end) {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+
+	return code
 }
 
 // ignoreLine takes what the client of the browser says of events that it doesn't know.
@@ -126,6 +176,8 @@ func open(ctx context.Context, t testing.TB, url string, v View) *Tab {
 	call(tab, network.Enable, network.EnableParams{})
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Phone})
 	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	// Tests run side by side, and only one of their tabs would have the focus.
+	call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.NoScript})
 	return tab
 }
@@ -224,19 +276,34 @@ func (p *Tab) try(expression string, limit time.Duration) (string, error) {
 	return string(value), err
 }
 
-// Open goes to a path of the server, or to a URL, and returns the status of the answer.
-func (p *Tab) Open(path string) int {
+// Open goes to a path of the server, or to a URL, and returns the status of the answer. A page that took the server too
+// long is opened again, as a person would: on a busy machine each may.
+func (p *Tab) Open(path string) (status int) {
 	p.t.Helper()
 	if strings.HasPrefix(path, "/") {
 		path = p.URL + path
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, kit.Patience)
-	defer cancel()
-	answer, err := chromedp.RunResponse(ctx, chromedp.Navigate(path))
+
+	err := kit.Poll(p.ctx, kit.Patience, func() error {
+		ctx, cancel := context.WithTimeout(p.ctx, kit.Patience)
+		defer cancel()
+
+		answer, err := chromedp.RunResponse(ctx, chromedp.Navigate(path))
+		if err != nil {
+			return kit.Final(err)
+		}
+		if status = int(answer.Status); status == http.StatusServiceUnavailable {
+			p.Expect("status of 503")
+			return errors.New(answer.StatusText)
+		}
+
+		return nil
+	})
 	if err != nil {
-		p.t.Fatalf("open %s: %v", path, err)
+		p.t.Fatalf("open %s: %v\nat %s", path, err, p.where())
 	}
-	return int(answer.Status)
+
+	return status
 }
 
 // Login logs in by the form, with a token, and returns when the page that it leads to is there.

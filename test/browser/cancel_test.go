@@ -93,6 +93,7 @@ func sees(t *testing.T, tab *browser.Tab, state, line string) {
 }
 
 func TestAnOperationIsCancelledByItsButtonGracefullyOrAtOnce(t *testing.T) {
+	t.Parallel()
 	s, cloud := browser.Small(t, map[string]string{
 		"instances/a/web/vnf.yaml":   "id: " + browser.ID(1) + "\nname: web\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nlevels: {front: 1}\nparams: {namespace: n1, router: true}\n",
 		"instances/a/slow/vnf.yaml":  browser.VNF(2, "slow", ""),

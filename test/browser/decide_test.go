@@ -43,6 +43,7 @@ func committed(t *testing.T, s *process.Server, commit string) []string {
 }
 
 func TestAFailedOperationIsDecidedByButtonsThatSayWhatTheyCommit(t *testing.T) {
+	t.Parallel()
 	s, cloud := browser.Small(t, map[string]string{
 		"instances/a/retried/vnf.yaml": browser.VNF(1, "retried", "state: notInstantiated\n"), "instances/a/rolled-back/vnf.yaml": browser.VNF(2, "rolled-back", "state: notInstantiated\n"),
 		"instances/a/failed/vnf.yaml": browser.VNF(3, "failed", "state: notInstantiated\n"), "instances/a/cancelled/vnf.yaml": browser.VNF(4, "cancelled", ""),
@@ -165,6 +166,7 @@ func reached(cloud *sim.Cloud, n int) []string {
 }
 
 func TestABlueGreenUpgradeShowsItsGenerationsAndWhereTrafficGoes(t *testing.T) {
+	t.Parallel()
 	s, cloud := browser.Small(t, map[string]string{
 		"instances/a/web/vnf.yaml": "id: " + browser.ID(1) + "\nname: web\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nlevels: {front: 1}\nparams: {namespace: n1, router: true}\n",
 	})
@@ -245,6 +247,7 @@ func TestABlueGreenUpgradeShowsItsGenerationsAndWhereTrafficGoes(t *testing.T) {
 }
 
 func TestAnInstanceIsScaledToALevelByAButtonThatShowsItsCommit(t *testing.T) {
+	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "")})
 	browser.Await(t, s, 1, "INSTANTIATED")
 	tab := browser.New(t).Tab(t, s, browser.View{NoScript: true})
@@ -315,6 +318,7 @@ func TestAnInstanceIsScaledToALevelByAButtonThatShowsItsCommit(t *testing.T) {
 }
 
 func TestACommitThatJibeFilledInLeadsToItsOperation(t *testing.T) {
+	t.Parallel()
 	s, _ := browser.Small(t, nil)
 	w := process.NewWorkTree(t, s.Desired())
 	w.Write("instances/a/web/vnf.yaml", browser.VNF(1, "web", ""))

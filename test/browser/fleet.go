@@ -2,9 +2,11 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,11 +20,14 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// Serve starts "jibe serve" with a simulated VIM, the small package and these files.
+// Serve starts "jibe serve" with a simulated VIM, the small package and these files. It skips the test as [New] does.
 func Serve(t testing.TB, files map[string]string, args ...string) *process.Server {
 	t.Helper()
+	need(t)
+
 	s := process.Start(t, filepath.Join(t.TempDir(), "d"), args...)
 	prepare(t, s, files)
+
 	return s
 }
 
@@ -48,36 +53,52 @@ func prepare(t testing.TB, s *process.Server, files map[string]string) {
 }
 
 // InProcess runs the whole of Jibe in the test's process, so that the test has the simulated
-// cloud in its hand: what it fails and changes there, pages show.
+// cloud in its hand: what it fails and changes there, pages show. It skips the test as [New] does.
 func InProcess(t testing.TB, cloud *sim.Cloud) *process.Server {
 	t.Helper()
-	data := filepath.Join(t.TempDir(), "d")
-	ctx, cancel := context.WithCancel(t.Context())
+	need(t)
+
+	s, stop, err := run(filepath.Join(t.TempDir(), "d"), cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+
+	return s
+}
+
+// run is the whole of Jibe in this process until stop is called.
+func run(data string, cloud *sim.Cloud) (_ *process.Server, stop func() error, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 			Branch: "main", Cloud: cloud, Version: "test", Log: slog.New(slog.DiscardHandler), Timeout: time.Hour, StartTimeout: time.Hour, // a machine that stalls fails nothing
 			Ready: func(s *app.Server) { ready <- s.Address() }})
 	}()
-	stop := sync.OnceFunc(func() {
+	stop = func() error {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the end of the server: %v", err)
+			return fmt.Errorf("the end of the server: %w", err)
 		}
-	})
-	t.Cleanup(stop)
+		return nil
+	}
+
 	select {
 	case err := <-done:
-		done <- err
-		t.Fatal(err)
+		cancel()
+		return nil, nil, fmt.Errorf("the server ended: %w", err)
 	case address := <-ready:
 		token, err := app.LocalToken(data)
 		if err != nil {
-			t.Fatal(err)
+			return nil, nil, errors.Join(err, stop())
 		}
-		return &process.Server{URL: "http://" + address, Data: data, Token: token}
+		return &process.Server{URL: "http://" + address, Data: data, Token: token}, stop, nil
 	}
-	return nil
 }
 
 // Empty is the whole of Jibe in the test's process ([InProcess]) with nothing in git.
@@ -107,11 +128,44 @@ func VNF(n int, name, more string) string {
 // Object is the key of the object that the units of the n-th instance belong to.
 func Object(n int) string { return fmt.Sprintf("Workload/n%d/vdu1", n) }
 
-// Sample is a small fleet in which each state of health occurs. It returns when all do.
-func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
+// sample is the fleet of [Sample], nil until a test has asked for it.
+var sample struct {
+	mu     sync.Mutex
+	server *process.Server
+}
+
+// Sample is a small fleet in which each state of health occurs. Tests share it, so they only look at it: they may
+// propose branches, and commit nothing to the one that runs. It skips the test as [New] does.
+func Sample(t testing.TB) *process.Server {
 	t.Helper()
-	cloud := sim.NewCloud()
-	s := InProcess(t, cloud)
+	need(t)
+	sample.mu.Lock()
+	defer sample.mu.Unlock()
+
+	if sample.server == nil {
+		dir, err := os.MkdirTemp("", "jibe-browser-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		atEnd(func() error { return os.RemoveAll(dir) })
+
+		cloud := sim.NewCloud()
+		s, stop, err := run(filepath.Join(dir, "d"), cloud)
+		if err != nil {
+			t.Fatal(err)
+		}
+		atEnd(stop)
+
+		populate(t, s, cloud)
+		sample.server = s
+	}
+
+	return sample.server
+}
+
+// populate returns when each state of health occurs.
+func populate(t testing.TB, s *process.Server, cloud *sim.Cloud) {
+	t.Helper()
 	cloud.Fail(Object(1), "the image small:1 isn't there")
 	files := map[string]string{
 		"instances/berlin/core/amf-1/vnf.yaml":                      VNF(1, "amf-1", "description: control plane, west\n"),
@@ -145,7 +199,6 @@ func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
 	})
 	Pinned(t, s, "instances/berlin/core/amf-1/vnf.yaml")
 	Pinned(t, s, "instances/paris/lab/pcf/vnf.yaml")
-	return s, cloud
 }
 
 // Pinned waits until Jibe has filled in what the VNF of a file at head runs as, and where: after that it makes no

@@ -16,7 +16,8 @@ import (
 )
 
 func TestEachStateOfHealthIsShownByColourLetterAndWords(t *testing.T) {
-	s, _ := browser.Sample(t)
+	t.Parallel()
+	s := browser.Sample(t)
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	for name, want := range map[string]string{"amf-1": "failed", "smf-1": "running", "smf-2": "drifting", "nrf": "suspended", "upf-1": "operating", "upf-2": "absent", "upf-3": "held", "ausf": "problem", "pcf": "stopped"} {
@@ -27,6 +28,7 @@ func TestEachStateOfHealthIsShownByColourLetterAndWords(t *testing.T) {
 }
 
 func TestALoginOpensASessionThatLogoutEnds(t *testing.T) {
+	t.Parallel()
 	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "")})
 	b := browser.New(t)
 	tab := b.Tab(t, s, browser.View{})
@@ -72,7 +74,8 @@ func TestALoginOpensASessionThatLogoutEnds(t *testing.T) {
 }
 
 func TestARevokedTokenEndsItsSessions(t *testing.T) {
-	s := browser.Serve(t, nil)
+	t.Parallel()
+	s, _ := browser.Small(t, nil)
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	tab.Expect("/ui/events") // the page may learn of the end by its events, before it is opened again
@@ -86,7 +89,8 @@ func TestARevokedTokenEndsItsSessions(t *testing.T) {
 }
 
 func TestThePageIsOfUseWithoutJavaScript(t *testing.T) {
-	s := browser.Serve(t, map[string]string{
+	t.Parallel()
+	s, _ := browser.Small(t, map[string]string{
 		"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n"), "instances/b/db/vnf.yaml": browser.VNF(2, "db", "state: notInstantiated\n"),
 	})
 	tab := browser.New(t).Tab(t, s, browser.View{NoScript: true})
@@ -106,7 +110,8 @@ func TestThePageIsOfUseWithoutJavaScript(t *testing.T) {
 }
 
 func TestAPushIsSeenWithoutAReload(t *testing.T) {
-	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")})
+	t.Parallel()
+	s, _ := browser.Small(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")})
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	tab.Eventually(`document.getElementById("live").dataset.state`, "live")
@@ -120,6 +125,7 @@ func TestAPushIsSeenWithoutAReload(t *testing.T) {
 }
 
 func TestWhatAPersonHasFilledInStaysWhenThePageChanges(t *testing.T) {
+	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "")})
 	browser.Await(t, s, 1, "INSTANTIATED")
 	tab := browser.New(t).Tab(t, s, browser.View{})
@@ -139,11 +145,12 @@ func TestWhatAPersonHasFilledInStaysWhenThePageChanges(t *testing.T) {
 }
 
 func TestTheKeyboardIsEnough(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{}
 	for n := range 30 {
 		files["instances/a/web-"+browser.ID(n)+"/vnf.yaml"] = browser.VNF(n, "web", "state: notInstantiated\n")
 	}
-	s := browser.Serve(t, files)
+	s, _ := browser.Small(t, files)
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	tab.Keys("\t")
@@ -171,7 +178,8 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 }
 
 func TestOnlyWhatIsTheCallersIsShown(t *testing.T) {
-	s := browser.Serve(t, map[string]string{
+	t.Parallel()
+	s, _ := browser.Small(t, map[string]string{
 		"instances/east/web/vnf.yaml": browser.VNF(1, "web-east", "state: notInstantiated\n"), "instances/west/db/vnf.yaml": browser.VNF(2, "db-west", "state: notInstantiated\n"),
 		"projects/east.yaml": "instances: [east]\n",
 	})
@@ -221,6 +229,7 @@ func mustJSON(text string) string {
 }
 
 func TestAnInstanceOfAnOlderVersionIsMarkedInTheFleet(t *testing.T) {
+	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{"instances/a/old/vnf.yaml": browser.VNF(1, "old", ""), "instances/a/older/vnf.yaml": browser.VNF(2, "older", "")})
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)

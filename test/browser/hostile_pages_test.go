@@ -65,6 +65,7 @@ func attribute(field string) string {
 func quoted(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
 func TestWhatOutsidersWriteIsTextOnThePagesOfInstancesOperationsAndGit(t *testing.T) {
+	t.Parallel()
 	s, cloud := browser.Empty(t)
 	pkg := process.NextVersion(t, process.SmallPackage(), "small", "product_name: small", "product_name: "+evil("product"), "valid_values: [small]", "valid_values: ['"+evil("product")+"']",
 		"default: small\n", "default: "+evil("product")+"\n", "Jibe Tests", evil("provider"), "'1.0'", "'1.0"+evil("version")+"'", "name: front", "name: "+evil("aspect"),
@@ -181,7 +182,8 @@ func TestWhatOutsidersWriteIsTextOnThePagesOfInstancesOperationsAndGit(t *testin
 const nextVnfd = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bc2"
 
 func TestWhatEventsBringIsTextToo(t *testing.T) {
-	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")})
+	t.Parallel()
+	s, _ := browser.Small(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")})
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	tab.Eval(`window.told = []; window.own = new EventSource("/ui/events"); own.addEventListener("changed", e => told.push(e.data)); 1`)
@@ -207,6 +209,7 @@ func TestWhatEventsBringIsTextToo(t *testing.T) {
 }
 
 func TestWhatHooksAndPushersSayIsText(t *testing.T) {
+	t.Parallel()
 	s := browser.Serve(t, nil, "--allow-hooks", "--unconfined-hooks")
 	hooked := process.NextVersion(t, process.SmallPackage(), "hooked", process.SmallVnfd, nextVnfd, "        flavour_description: A front end (VDU1)\n",
 		"        flavour_description: A front end (VDU1)\n      interfaces:\n        Vnflcm:\n          instantiate_start: {implementation: ../Scripts/fails.sh}\n")

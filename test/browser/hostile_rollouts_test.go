@@ -15,6 +15,7 @@ import (
 )
 
 func TestWhatOutsidersWriteIsTextOnThePagesOfRollouts(t *testing.T) {
+	t.Parallel()
 	s, cloud := browser.Empty(t)
 	next := process.NextVersion(t, process.SmallPackage(), "next", process.SmallVnfd, nextVnfd, "'1.0'", "'1.1"+evil("version")+"'")
 	s.PushPackages(t, []string{process.SmallVnfd, nextVnfd}, process.SmallPackage(), next)

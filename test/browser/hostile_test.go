@@ -24,6 +24,7 @@ func hostile() []string {
 }
 
 func TestWhatOutsidersWriteIsShownAsItIsAndNeverRun(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{}
 	for i, text := range hostile() {
 		quoted := fmt.Sprintf("%q", text)
@@ -32,7 +33,7 @@ func TestWhatOutsidersWriteIsShownAsItIsAndNeverRun(t *testing.T) {
 			"state: notInstantiated\nmetadata: {" + quoted + ": " + quoted + "}\n"
 		files["instances/"+strings.ReplaceAll(text, "/", "⁄")+"/b/vnf.yaml"] = browser.VNF(200+i, "b", "state: notInstantiated\n")
 	}
-	s := browser.Serve(t, files)
+	s, _ := browser.Small(t, files)
 	// Somebody's name, too, in which the token file takes no angle brackets.
 	name, token := `" autofocus onfocus="window.hit=1`, "a-token-of-24-characters"
 	file := filepath.Join(s.Data, "tokens.yaml")

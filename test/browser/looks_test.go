@@ -9,11 +9,13 @@ import (
 )
 
 func TestEachPageIsAccessibleAndLooksAsItShouldInEachView(t *testing.T) {
-	s, _ := browser.Sample(t)
+	t.Parallel()
+	s := browser.Sample(t)
 	b := browser.New(t)
 	views := browser.Views()
 	for _, name := range slices.Sorted(maps.Keys(views)) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			tab := b.Tab(t, s, views[name])
 			tab.Expect("404")
 			tab.Open("/ui/login")

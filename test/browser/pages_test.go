@@ -36,7 +36,8 @@ func look(t *testing.T, tab *browser.Tab, name string) {
 }
 
 func TestFromAFailingVNFCToCommitAndPersonItTakesAtMostThreeClicks(t *testing.T) {
-	s, _ := browser.Sample(t)
+	t.Parallel()
+	s := browser.Sample(t)
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	clicks := 0
@@ -76,7 +77,10 @@ func TestFromAFailingVNFCToCommitAndPersonItTakesAtMostThreeClicks(t *testing.T)
 }
 
 func TestTheButtonsShowTheCommitAndThePlanAndThenMakeJustThat(t *testing.T) {
-	s, _ := browser.Sample(t)
+	t.Parallel()
+	s, _ := browser.Small(t, map[string]string{"instances/berlin/core/smf-1/vnf.yaml": browser.VNF(2, "smf-1", "")})
+	browser.Await(t, s, 2, "INSTANTIATED")
+	browser.Pinned(t, s, "instances/berlin/core/smf-1/vnf.yaml")
 	tab := browser.New(t).Tab(t, s, browser.View{NoScript: true})
 	tab.Login(s.Token)
 	before := gitOf(t, s, "rev-parse", "main")
@@ -158,7 +162,8 @@ func TestTheButtonsShowTheCommitAndThePlanAndThenMakeJustThat(t *testing.T) {
 }
 
 func TestAChangeIsProposedAsABranchAndReviewed(t *testing.T) {
-	s, _ := browser.Sample(t)
+	t.Parallel()
+	s := browser.Sample(t)
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
 	before := gitOf(t, s, "rev-parse", "main")

@@ -19,6 +19,7 @@ const largest = 150 << 10
 // TestPicturesOfThePage writes the pictures of the page that the guides show: see the script
 // pictures beside it.
 func TestPicturesOfThePage(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(picturesOf)
 	if dir == "" {
 		t.Skipf("%s names no folder (test/browser/pictures does)", picturesOf)
@@ -39,7 +40,7 @@ func TestPicturesOfThePage(t *testing.T) {
 		}
 	}
 	picture(halfway(t, b), "page-rollout")
-	s, _ := browser.Sample(t)
+	s := browser.Sample(t)
 	for name, v := range map[string]browser.View{
 		"page-fleet": {Width: 1200, Height: 780}, "page-fleet-dark": {Width: 1200, Height: 780, Dark: true}, "page-fleet-phone": {Width: 390, Height: 780, Phone: true},
 	} {

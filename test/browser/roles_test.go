@@ -42,6 +42,7 @@ func posts(tab *browser.Tab, path string, fields ...string) int {
 }
 
 func TestWhoMayPlanOrLookIsOfferedNoMoreAndIsRefusedByTheURLToo(t *testing.T) {
+	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{
 		"instances/east/web/vnf.yaml": browser.VNF(1, "web-east", ""), "instances/west/db/vnf.yaml": browser.VNF(2, "db-west", ""),
 		"projects/east.yaml": "instances: [east]\nvims: ['*']\nrepositories: ['*']\n", "projects/west.yaml": "instances: [west]\nvims: ['*']\nrepositories: ['*']\n",
@@ -172,14 +173,21 @@ func TestWhoMayPlanOrLookIsOfferedNoMoreAndIsRefusedByTheURLToo(t *testing.T) {
 }
 
 func TestASessionThatIsIdleEndsAndThePageSaysSo(t *testing.T) {
-	// Long enough for two logins and a page on a machine that is busy with other tests.
-	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")}, "--ui-idle", "40s")
+	t.Parallel()
+	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")}, "--ui-idle", "10s")
 	b := browser.New(t)
 	tab, other := b.Tab(t, s, browser.View{}), b.Tab(t, s, browser.View{})
-	tab.Login(s.Token)
 	other.Login(s.Token)
-	tab.Open("/ui/instances/" + browser.ID(1))
-	tab.Eventually(`document.getElementById("live").dataset.state`, "live")
+	tab.Expect("401")
+	kit.Eventually(t, func() error { // a busy machine may take longer to open the page than a session lasts
+		tab.Login(s.Token)
+		tab.Open("/ui/instances/" + browser.ID(1))
+		tab.Eventually(`location.pathname === "/ui/login" || ["live", "over"].includes(document.getElementById("live").dataset.state)`, true)
+		if at := tab.Eval(`document.getElementById("live")?.dataset.state`); at != `"live"` {
+			return fmt.Errorf("the session ended before the page was live: %s", at)
+		}
+		return nil
+	})
 	for _, p := range []*browser.Tab{tab, other} {
 		p.Expect("401")
 		p.Eventually(`document.getElementById("live").dataset.state`, "over") // though the page has kept itself live
@@ -203,6 +211,7 @@ func TestASessionThatIsIdleEndsAndThePageSaysSo(t *testing.T) {
 }
 
 func TestALogoutEndsTheSessionInEachOfItsTabs(t *testing.T) {
+	t.Parallel()
 	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")})
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
@@ -231,6 +240,7 @@ func TestALogoutEndsTheSessionInEachOfItsTabs(t *testing.T) {
 }
 
 func TestThereMayBeNoPage(t *testing.T) {
+	t.Parallel()
 	s := process.Start(t, filepath.Join(t.TempDir(), "d"), "--no-ui")
 	for _, path := range []string{"/ui", "/ui/", "/ui/login", "/ui/instances/" + browser.ID(1), "/ui/static/0/jibe.js"} {
 		if a, err := s.Do(t.Context(), http.MethodGet, path, nil); err != nil || a.Status != http.StatusNotFound {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestARolloutIsResumedByTheCommitThatItsButtonHasShownAndThePageFollows(t *testing.T) {
+	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{"instances/edge/a/vnf.yaml": browser.VNF(1, "a", ""), "instances/edge/b/vnf.yaml": browser.VNF(2, "b", "")})
 	browser.Await(t, s, 1, "INSTANTIATED")
 	browser.Await(t, s, 2, "INSTANTIATED")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
+	t.Parallel()
 	// A forge takes what Jibe's own push hook refuses.
 	s, _ := browser.Small(t, nil)
 	s.PushPackages(t, []string{nextVnfd}, process.NextVersion(t, process.SmallPackage(), "declares", process.SmallVnfd, nextVnfd))
@@ -71,6 +72,7 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 }
 
 func TestABranchThatConflictsIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	const file = "instances/a/web/vnf.yaml"
 	s, _ := browser.Small(t, map[string]string{file: browser.VNF(1, "web", "")})
 	browser.Pinned(t, s, file)
