@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -48,6 +49,17 @@ func TestEveryRowOfThePageOfSlipsIsATest(t *testing.T) {
 // testsOf are the names of all tests.
 func testsOf(t *testing.T) map[string]bool {
 	t.Helper()
+
+	all, err := allTests()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return all
+}
+
+// allTests reads each file of tests once, as several pages name tests.
+var allTests = sync.OnceValues(func() (map[string]bool, error) {
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
 	all := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -66,10 +78,9 @@ func testsOf(t *testing.T) map[string]bool {
 		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
 			all[m[1]] = true
 		}
+
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+
+	return all, err
+})
