@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -20,6 +23,7 @@ import (
 )
 
 func TestHelmLintFindsNothing(t *testing.T) {
+	t.Parallel()
 	bin, env := helm(t), environment(t)
 	for _, values := range valueFiles(t) {
 		if out, err := run(t.Context(), env, "", bin, "lint", "--strict", chartDir(), "--values", values); err != nil || strings.Contains(out, "[WARNING]") {
@@ -30,6 +34,7 @@ func TestHelmLintFindsNothing(t *testing.T) {
 
 // helm 3 is what many have still: nothing that it renders may differ.
 func TestHelm3RendersTheSame(t *testing.T) {
+	t.Parallel()
 	bin, env := helm(t), environment(t)
 	if out, err := run(t.Context(), env, "", bin+"3", "version", "--short"); err != nil || !strings.HasPrefix(out, "v3.") {
 		t.Fatalf("helm 3 says %q, %v", out, err)
@@ -54,13 +59,14 @@ func TestHelm3RendersTheSame(t *testing.T) {
 			}
 			return all
 		}
-		if diff := cmp.Diff(by(bin), by(bin+"3")); diff != "" {
-			t.Errorf("%s (-helm 4, +helm 3):\n%s", values, diff)
+		if differ := cmp.Diff(by(bin), by(bin+"3")); differ != "" {
+			t.Errorf("%s (-helm 4, +helm 3):\n%s", values, differ)
 		}
 	}
 }
 
 func TestTheNotesLeadToThePageAndToTheDashboardsThatThereAre(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		set        string
 		has, hasnt []string
@@ -126,27 +132,151 @@ func objects(t *testing.T, text string) (all []*unstructured.Unstructured) {
 // random is what differs from one render to the next.
 var random = regexp.MustCompile(`(?m)^(  (?:admin-token|metrics-token|tokens\.yaml|ca\.crt|tls\.crt|tls\.key)): \S{20,}$`)
 
+// rendered is one object of a rendering, as a golden file has it.
+type rendered struct{ key, text string }
+
+// goldenOf are the objects in the order in which helm has them.
+func goldenOf(t *testing.T, list []*unstructured.Unstructured) (all []rendered) {
+	t.Helper()
+	for _, obj := range list {
+		// What is in dashboards/ and rules/ has a test of its own.
+		if _, dashboard := obj.GetLabels()["grafana_dashboard"]; dashboard || obj.GetKind() == "PrometheusRule" {
+			continue
+		}
+		text, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		// One file of values calls the release otherwise: its objects are the same.
+		name := strings.ReplaceAll(obj.GetName(), "vnfm", "jibe")
+		if namespace := obj.GetNamespace(); namespace != "" {
+			name = namespace + "/" + name
+		}
+		all = append(all, rendered{obj.GetKind() + " " + name, string(random.ReplaceAll(text, []byte("$1: (made at the installation)")))})
+	}
+
+	return all
+}
+
+// hunk matches what names a part of a difference, which moves with all that comes before.
+var hunk = regexp.MustCompile(`(?m)^@@ .*$`)
+
+// changes tells what a rendering makes otherwise than the defaults: what is left out, what differs, and what is new.
+func changes(defaults, other []rendered) []byte {
+	var out bytes.Buffer
+	find := func(list []rendered, key string) int {
+		return slices.IndexFunc(list, func(r rendered) bool { return r.key == key })
+	}
+
+	for _, was := range defaults {
+		i := find(other, was.key)
+		switch {
+		case i < 0:
+			fmt.Fprintf(&out, "=== without %s\n", was.key)
+		case other[i].text != was.text:
+			text := diff.Diff("defaults", []byte(was.text), "values", []byte(other[i].text))
+			_, text, _ = bytes.Cut(text, []byte("+++ values\n")) // behind the names of both
+			fmt.Fprintf(&out, "=== %s\n%s", was.key, hunk.ReplaceAll(text, []byte("@@")))
+		}
+	}
+	for _, is := range other {
+		if find(defaults, is.key) < 0 {
+			fmt.Fprintf(&out, "=== with %s\n%s", is.key, is.text)
+		}
+	}
+
+	return out.Bytes()
+}
+
+// The golden file of the defaults has all that helm renders, each other one what its values change of that.
 func TestEachFileOfValuesRendersWhatItIsMeantTo(t *testing.T) {
+	t.Parallel()
+	defaults := goldenOf(t, render(t, "jibe-system", filepath.Join("testdata", "values", "defaults.yaml")))
 	for _, values := range valueFiles(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(values), ".yaml"), func(t *testing.T) {
-			var out bytes.Buffer
-			for _, obj := range render(t, "jibe-system", values) {
-				// What is in dashboards/ and rules/ has a test of its own.
-				if _, dashboard := obj.GetLabels()["grafana_dashboard"]; dashboard || obj.GetKind() == "PrometheusRule" {
-					continue
+		name := strings.TrimSuffix(filepath.Base(values), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "defaults" {
+				var out bytes.Buffer
+				for _, r := range defaults {
+					fmt.Fprintf(&out, "---\n%s", r.text)
 				}
-				text, err := yaml.Marshal(obj.Object)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprintf(&out, "---\n%s", random.ReplaceAll(text, []byte("$1: (made at the installation)")))
+				kit.Golden(t, filepath.Join("testdata", "golden", "defaults.yaml"), out.Bytes())
+				return
 			}
-			kit.Golden(t, filepath.Join("testdata", "golden", filepath.Base(values)), out.Bytes())
+			kit.Golden(t, filepath.Join("testdata", "golden", name+".diff"), changes(defaults, goldenOf(t, render(t, "jibe-system", values))))
 		})
 	}
 }
 
+// The schema alone, without helm: of the files of values, and of a value that is misspelt.
+func TestTheSchemaTakesEachFileOfValues(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(chartDir(), "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("values.schema.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// valid checks values with those of the chart, as helm does.
+	valid := func(values []byte) error {
+		var all, own map[string]any
+		defaults, err := os.ReadFile(filepath.Join(chartDir(), "values.yaml"))
+		if err := errors.Join(err, yaml.Unmarshal(defaults, &all), yaml.Unmarshal(values, &own)); err != nil {
+			t.Fatal(err)
+		}
+		override(all, own)
+		text, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(instance)
+	}
+
+	for _, file := range valueFiles(t) {
+		values, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := valid(values); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	for _, values := range []string{"replica: 1", "tls: {mode: sometimes}", "git: {credentials: {configMap: forge, key: c}}", "runAsUser: 0"} {
+		if valid([]byte(values)) == nil {
+			t.Errorf("it takes %s", values)
+		}
+	}
+}
+
+// override gives values those of others, name by name.
+func override(values, others map[string]any) {
+	for name, other := range others {
+		below, isMap := values[name].(map[string]any)
+		if more, ok := other.(map[string]any); ok && isMap {
+			override(below, more)
+			continue
+		}
+		values[name] = other
+	}
+}
+
 func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
+	t.Parallel()
 	bin, env := helm(t), environment(t)
 	for _, test := range []struct {
 		set  []string
@@ -201,18 +331,21 @@ func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"egress.deny={everybody}"}, "/egress/deny/0"},
 		{[]string{"hooks.ports={many}"}, "/hooks/ports/0"},
 	} {
-		args := []string{bin, "template", "jibe", chartDir(), "--namespace", "jibe-system"}
-		for _, set := range test.set {
-			flag := "--set"
-			if strings.HasSuffix(set, "=[]") {
-				flag = "--set-json" // the other has no empty list
+		t.Run(strings.Join(test.set, " "), func(t *testing.T) {
+			t.Parallel()
+			args := []string{bin, "template", "jibe", chartDir(), "--namespace", "jibe-system"}
+			for _, set := range test.set {
+				flag := "--set"
+				if strings.HasSuffix(set, "=[]") {
+					flag = "--set-json" // the other has no empty list
+				}
+				args = append(args, flag, set)
 			}
-			args = append(args, flag, set)
-		}
-		out, err := run(t.Context(), env, "", args...)
-		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), ".", "/"), strings.ReplaceAll(test.want, ".", "/")) {
-			t.Errorf("%v: %v, want %s\n%.200s", test.set, err, test.want, out)
-		}
+			out, err := run(t.Context(), env, "", args...)
+			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), ".", "/"), strings.ReplaceAll(test.want, ".", "/")) {
+				t.Errorf("%v, want %s\n%.200s", err, test.want, out)
+			}
+		})
 	}
 }
 
@@ -253,6 +386,7 @@ func TestTheSchemaKnowsEachValueAndNoOther(t *testing.T) {
 }
 
 func TestEachDashboardIsAConfigMapAndEachRuleIsInTheRules(t *testing.T) {
+	t.Parallel()
 	dashboards, err := filepath.Glob(filepath.Join(chartDir(), "dashboards", "*.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -320,6 +454,7 @@ func TestEachDashboardIsAConfigMapAndEachRuleIsInTheRules(t *testing.T) {
 var foreign = []string{"Certificate", "HTTPRoute", "PrometheusRule", "ServiceMonitor"}
 
 func TestAnAPIServerTakesWhatIsRendered(t *testing.T) {
+	t.Parallel()
 	kubeconfig := kubeenv.Kubeconfig(t)
 	namespace := kubeenv.Namespace(t, kubeconfig)
 	dynamicClient := clientOf(t, kubeconfig)
