@@ -32,15 +32,14 @@ func (x *trial) jibe(t *testing.T, args ...string) (out, errs string, code int) 
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-func TestTheCommandsOfATryout(t *testing.T) {
-	t.Parallel()
-	x := try(t, "--quiet")
+// commands are those that a person tries with a fleet that stands still.
+func (x *trial) commands(t *testing.T) {
+	t.Helper()
 	t.Run("lists keep what their flags say", x.lists)
 	t.Run("an instance has many names", x.names)
 	t.Run("an operation is followed to its end", x.follows)
 	t.Run("a watch is a line a change", x.watches)
 	t.Run("a terminal gets what fits it", x.terminal)
-	x.end(t)
 }
 
 func (x *trial) lists(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,28 +135,46 @@ func TestTheFleetOfATryoutRunsLivesAndLeavesNothing(t *testing.T) {
 }
 
 func TestAQuietTryoutStandsStillAndComesBackWithItsData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a fleet twice, and some 50 processes: make test-all runs it")
+	}
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "fleet")
-	for range 2 {
-		x := try(t, "--quiet", "--data", data)
-		var ops []struct {
-			Operation             string
-			IsAutomaticInvocation bool
-		}
-		if err := x.get(t.Context(), &ops, "operations"); err != nil {
-			t.Fatal(err)
-		}
-		asked := 0
-		for _, op := range ops {
-			if !op.IsAutomaticInvocation {
-				asked++
-			}
-		}
-		if asked != 30 { // the simulator forgets; what it lost is repaired
-			t.Errorf("%d operations were asked for, want the 30 instantiations", asked)
-		}
-		x.end(t)
+
+	x := try(t, "--quiet", "--data", data)
+	if n := len(x.asked(t)); n != 30 {
+		t.Errorf("%d operations were asked for, want the 30 instantiations", n)
 	}
+	x.commands(t)
+	before := x.asked(t)
+	x.end(t)
+
+	x = try(t, "--quiet", "--data", data)
+	if after := x.asked(t); !maps.Equal(before, after) { // the simulator forgets; what it lost is repaired
+		t.Errorf("%d operations were asked for, and %d are there after the next start", len(before), len(after))
+	}
+	x.end(t)
+}
+
+// asked are the operations that people have asked for, by their ids.
+func (x *trial) asked(t *testing.T) map[string]string {
+	t.Helper()
+	var ops []struct {
+		ID, Operation         string
+		IsAutomaticInvocation bool
+	}
+	if err := x.get(t.Context(), &ops, "operations"); err != nil {
+		t.Fatal(err)
+	}
+
+	asked := map[string]string{}
+	for _, op := range ops {
+		if !op.IsAutomaticInvocation {
+			asked[op.ID] = op.Operation
+		}
+	}
+
+	return asked
 }
 
 func TestATryoutTouchesNoDataDirectoryOfOthers(t *testing.T) {
