@@ -256,7 +256,7 @@ func TestACutKeepsMergesBranchesAndTags(t *testing.T) {
 		runGit(t, work, "add", "-A")
 		runGit(t, work, "commit", "-qm", name)
 	}
-	kept := runGit(t, work, "rev-parse", "HEAD")
+	kept := tipOf(t, work)
 	runGit(t, work, "merge", "-q", "--no-ff", "-m", "Merge", "side")
 	runGit(t, work, "branch", "old", revs[0].Commit)
 	runGit(t, work, "push", "-q", "origin", "main", "side", "old", "then")

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path"
@@ -43,14 +44,52 @@ func commitTo(tb testing.TB, dir string) *committer {
 func (c *committer) reset(commit string) {
 	c.Helper()
 
+	objects := git.NewObjects(git.Runner{Dir: c.dir}, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, 1<<20)
+	defer objects.Close()
+	get := func(kind, hash string) []byte {
+		data, err := objects.Get(context.Background(), kind, hash)
+		if err != nil {
+			c.Fatal(err)
+		}
+		return data
+	}
+
 	c.head = commit
 	clear(c.have)
-	for item := range strings.SplitSeq(runGit(c, c.dir, "ls-tree", "-r", "-z", "--full-tree", commit), "\x00") {
-		about, name, ok := strings.Cut(item, "\t")
-		if f := strings.Fields(about); ok && len(f) == 3 {
-			c.have[name] = git.Entry{Mode: f[0], Hash: f[2]}
+	var read func(hash, folder string)
+	read = func(hash, folder string) {
+		tree, err := git.ParseTree(get(git.KindTree, hash))
+		if err != nil {
+			c.Fatal(err)
+		}
+		for _, e := range tree.Entries() {
+			switch {
+			case e.IsDir():
+				read(e.Hash, folder+e.Name+"/")
+			case c.text[e.Hash] == nil && e.IsFile():
+				c.text[e.Hash] = get(git.KindBlob, e.Hash)
+				fallthrough
+			default:
+				c.have[folder+e.Name] = e
+			}
 		}
 	}
+	is, err := git.ParseCommit(get(git.KindCommit, commit))
+	if err != nil {
+		c.Fatal(err)
+	}
+	read(is.Tree, "")
+}
+
+// replace replaces text in a file.
+func (c *committer) replace(file, old, text string) {
+	c.Helper()
+
+	data := string(c.text[c.have[file].Hash])
+	if !strings.Contains(data, old) {
+		c.Fatalf("%q isn't in %s: %q", old, file, data)
+	}
+	c.put(file, []byte(strings.Replace(data, old, text, 1)))
 }
 
 func (c *committer) set(name, mode string, data []byte) {
@@ -162,6 +201,17 @@ func (c *committer) push(message string) string {
 	c.commit(message)
 	c.moveBranch("refs/heads/main", before, c.head)
 	return c.head
+}
+
+// land lands a commit of theirs, whose objects a ref keeps as the hook's quarantine does.
+func (c *committer) land(r *Repo, commit string) (RefUpdate, error) {
+	c.Helper()
+
+	if ref := "refs/heads/objects-of-" + commit; !exists(filepath.Join(c.dir, ref)) {
+		c.moveBranch(ref, "", commit)
+	}
+	nothing := func(context.Context, RefUpdate) error { return nil }
+	return r.Land(c.Context(), Landing{Commit: commit, Judge: nothing, Accept: nothing})
 }
 
 // moveBranch moves a ref as git does: with a lock that is renamed.

@@ -97,7 +97,7 @@ func TestAPushThatOthersWereFasterThanIsMadeAgainAtOnceAfterOneFetch(t *testing.
 			if err != nil || ctx.Err() != nil {
 				t.Fatal(err, ctx.Err())
 			}
-			if got := runGit(t, f.dir, "rev-parse", "main"); got != rev.Commit {
+			if got := tipOf(t, f.dir); got != rev.Commit {
 				t.Errorf("the remote is at %s, want %s", got, rev.Commit)
 			}
 			if n, m := did.pushes.Load(), did.moved.Load(); n != faster+1 || m != faster {

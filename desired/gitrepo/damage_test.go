@@ -185,7 +185,7 @@ func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
 			t.Errorf("settings %+v, %v", s, err)
 		}
 	}
-	head := runGit(t, dir, "rev-parse", "HEAD")
+	head := tipOf(t, dir)
 	kit.Until(t, "the push is followed", func() bool { return r.Head() == head })
 	check(r)
 	again, err := Open(t.Context(), Options{Dir: r.opt.Dir})

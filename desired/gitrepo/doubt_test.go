@@ -85,7 +85,7 @@ func TestAPushWhoseAnswerIsLostLandsExactlyOnce(t *testing.T) {
 					t.Fatalf("%s: %v", op, err)
 				}
 				acked = append(acked, op)
-				if got := runGit(t, f.dir, "rev-parse", "main"); got != rev.Commit || r.Head() != rev.Commit {
+				if got := tipOf(t, f.dir); got != rev.Commit || r.Head() != rev.Commit {
 					t.Errorf("%s: the remote is at %s, the mirror at %s, want %s", op, got, r.Head(), rev.Commit)
 				}
 			}

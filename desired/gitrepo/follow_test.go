@@ -58,7 +58,7 @@ func TestABranchThatCantBeFollowedIsTriedAgainByItselfAndHealthSaysSoUntilItIs(t
 	put(t, c, "instances/a/vnf.yaml", vnfFile(testID(1), 7))
 	runGit(t, c, "add", "-A")
 	runGit(t, c, "commit", "-qm", "Change it")
-	commit := strings.TrimSpace(runGit(t, c, "rev-parse", "HEAD"))
+	commit := strings.TrimSpace(tipOf(t, c))
 
 	runGit(t, c, "push", "-q", "origin", "HEAD:refs/heads/other")
 

@@ -91,6 +91,29 @@ func tryGit(dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// tipOf is where a bare repository's main is, or the branch that a clone has checked out.
+func tipOf(tb testing.TB, dir string) string {
+	tb.Helper()
+
+	ref := "refs/heads/main"
+	if folder := filepath.Join(dir, ".git"); exists(folder) {
+		dir = folder
+		head, err := os.ReadFile(filepath.Join(dir, "HEAD"))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		var symbolic bool
+		if ref, symbolic = strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "); !symbolic {
+			return ref
+		}
+	}
+	at, err := git.ReadRef(dir, ref)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return at
+}
+
 func put(tb testing.TB, dir, file string, data []byte) {
 	tb.Helper()
 	name := filepath.Join(dir, file)

@@ -88,7 +88,7 @@ func TestWritesGoOnWhileTheRemoteIsAskedAndDoesNotAnswer(t *testing.T) {
 	if err := forge.waiting(); err != nil {
 		t.Errorf("the write waited until the remote was given up: %v", err)
 	}
-	if got := runGit(t, forge.dir, "rev-parse", "main"); got != rev.Commit {
+	if got := tipOf(t, forge.dir); got != rev.Commit {
 		t.Errorf("the remote is at %s, want %s", got, rev.Commit)
 	}
 }
@@ -118,7 +118,7 @@ func TestAWriteToARemoteThatHangsIsRefusedInTimeAndSucceedsLater(t *testing.T) {
 	}
 	within(defaultRemoteTimeout)
 	rev := mustWrite(t, r, testID(1), "", 2)
-	if got := runGit(t, forge.dir, "rev-parse", "main"); got != rev.Commit {
+	if got := tipOf(t, forge.dir); got != rev.Commit {
 		t.Errorf("the remote is at %s, want %s", got, rev.Commit)
 	}
 }
@@ -135,7 +135,7 @@ func TestAPullThatOverlapsWithWritesIsNotTakenForARewrittenHistory(t *testing.T)
 		runGit(t, "", "clone", "-q", forge.dir, dir)
 		put(t, dir, shardDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
 		commitPush(t, dir, "By a person")
-		return runGit(t, forge.dir, "rev-parse", "main")
+		return tipOf(t, forge.dir)
 	}()
 	hash, head, err := r.transfer(t.Context(), true)
 	if err != nil || hash != foreign || head != asked {

@@ -197,7 +197,7 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			}
 		}, refuse: "instances/x/vnf.yaml: is a symbolic link"},
 		{name: "a submodule", edit: func(t *testing.T, dir string) {
-			runGit(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+runGit(t, dir, "rev-parse", "HEAD")+","+derived+"/sub")
+			runGit(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+tipOf(t, dir)+","+derived+"/sub")
 		}, refuse: "/sub: is a submodule"},
 		{name: "an oversized file", edit: func(t *testing.T, dir string) {
 			put(t, dir, derived+"/big", make([]byte, maxObject+1))
@@ -225,10 +225,10 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 	dir := clone(t, r)
 	put(t, dir, derived+"/vnf.yaml", vnfFile("", 1))
 	commitPush(t, dir, "Leave the id out")
-	base := runGit(t, dir, "rev-parse", "HEAD")
+	base := tipOf(t, dir)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before := runGit(t, r.opt.Dir, "rev-parse", "main")
+			before := tipOf(t, r.opt.Dir)
 			runGit(t, dir, "fetch", "-q", "origin")
 			runGit(t, dir, "reset", "-q", "--hard", base)
 			runGit(t, dir, "clean", "-fdxq")
@@ -256,7 +256,7 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			if err == nil || !strings.Contains(strings.ReplaceAll(out, "\nremote: ", " "), tt.refuse) {
 				t.Errorf("got %v\n%s\nwant a refusal with %q", err, out, tt.refuse)
 			}
-			if after := runGit(t, r.opt.Dir, "rev-parse", "main"); after != before {
+			if after := tipOf(t, r.opt.Dir); after != before {
 				t.Errorf("main moved from %s to %s", before, after)
 			}
 		})
@@ -333,7 +333,7 @@ func TestAWorkingCopyHasTheHashesThatGitGives(t *testing.T) {
 		t.Fatal(err)
 	}
 	commitPush(t, dir, "Add amf")
-	at, err := r.At(t.Context(), runGit(t, dir, "rev-parse", "HEAD"))
+	at, err := r.At(t.Context(), tipOf(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testi
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := filepath.Join(t.TempDir(), "clone")
 	runGit(t, "", "clone", "-q", forge, dir)
-	good := runGit(t, dir, "rev-parse", "HEAD")
+	good := tipOf(t, dir)
 	commitBomb(t, dir, 9, desired.InstanceFile)
 	runGit(t, dir, "push", "-q", "origin", "main")
 	r.Poke()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,42 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// lander has a clone, and lands what they change in it.
-type lander struct {
-	testing.TB
-	r   *Repo
-	dir string
-}
-
-func newLander(tb testing.TB, r *Repo) *lander { return &lander{tb, r, clone(tb, r)} }
-
-func (p *lander) file(n int) string { return shardDir(testID(n)) + "/vnf.yaml" }
-
-// commit commits the whole work tree, and returns the commit.
-func (p *lander) commit(message string) string {
-	p.Helper()
-	runGit(p, p.dir, "add", "-A")
-	runGit(p, p.dir, "commit", "-q", "--allow-empty", "-m", message)
-	return runGit(p, p.dir, "rev-parse", "HEAD")
-}
-
-// land brings the commit's objects where the hook leaves them, and lands it.
-func (p *lander) land(commit string) (RefUpdate, error) {
-	p.Helper()
-	runGit(p, p.dir, "push", "-q", "origin", commit+":refs/heads/objects-of-"+commit)
-	nothing := func(context.Context, RefUpdate) error { return nil }
-	return p.r.Land(p.Context(), Landing{Commit: commit, Judge: nothing, Accept: nothing})
-}
-
-// edit replaces text in the file of an instance.
-func (p *lander) edit(n int, old, text string) {
-	p.Helper()
-	data, err := os.ReadFile(filepath.Join(p.dir, p.file(n)))
-	if err != nil || !strings.Contains(string(data), old) {
-		p.Fatalf("%q isn't in %s: %v", old, data, err)
-	}
-	put(p, p.dir, p.file(n), []byte(strings.Replace(string(data), old, text, 1)))
-}
+// fileOf is the file of a test instance.
+func fileOf(n int) string { return shardDir(testID(n)) + "/vnf.yaml" }
 
 // jibeSets has Jibe change keys of an instance, as it does with trailers.
 func jibeSets(tb testing.TB, r *Repo, n int, trailers []desired.Trailer, edits ...desired.KeyValue) {
@@ -80,26 +44,26 @@ func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
 	for n := range 3 {
 		mustWrite(t, r, testID(n), shardDir(testID(n)), 1)
 	}
-	p := newLander(t, r)
-	p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2 # until Friday")
+	p := commitTo(t, r.opt.Dir)
+	p.replace(fileOf(0), "vdu1_aspect: 1", "vdu1_aspect: 2 # until Friday")
 	first := p.commit("Scale")
-	if u, err := p.land(first); err != nil || u.New != first || r.Head() != first {
+	if u, err := p.land(r, first); err != nil || u.New != first || r.Head() != first {
 		t.Fatalf("%+v %v: not as a push to the branch would be", u, err)
 	}
 	// Jibe pins what has landed, and somebody else is changed; the person goes on with what they have.
 	jibeSets(t, r, 0, nil, pin)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 7)
-	p.edit(0, "name: vnf", "name: front")
+	p.replace(fileOf(0), "name: vnf", "name: front")
 	second := p.commit("Rename\n\nBecause.")
 	head := r.Head()
-	u, err := p.land(second)
+	u, err := p.land(r, second)
 	if err != nil || u.Old != head || r.Head() != u.New {
 		t.Fatalf("%+v %v", u, err)
 	}
 	if got := runGit(t, r.opt.Dir, "log", "-1", "--format=%P|%cn <%ce>|%an|%s", "main"); got != head+" "+second+`|Jibe <jibe@localhost>|Jibe|Merge "Rename" into main` {
 		t.Errorf("the merge is %s", got)
 	}
-	text := at(t, r, p.file(0))
+	text := at(t, r, fileOf(0))
 	for _, part := range []string{"name: front\n", "vdu1_aspect: 2 # until Friday\n", "package: a1"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q isn't in\n%s", part, text)
@@ -109,14 +73,18 @@ func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
 		t.Errorf("the change that came meanwhile is lost: level %d", level)
 	}
 	// What has landed lands again without effect, also where the answer was lost.
-	if again, err := p.land(second); err != nil || again.Old != u.New || again.New != u.New || r.Head() != u.New {
+	if again, err := p.land(r, second); err != nil || again.Old != u.New || again.New != u.New || r.Head() != u.New {
 		t.Errorf("again: %+v %v", again, err)
 	}
 	// A merge by the person, crosswise with Jibe's, has nothing that is new.
-	runGit(t, p.dir, "fetch", "-q", "origin")
-	runGit(t, p.dir, "merge", "-q", "-m", "Merge", head+"~1")
-	p.edit(2, "vdu1_aspect: 1", "vdu1_aspect: 5")
-	if _, err := p.land(p.commit("Scale another")); err != nil || levelOf(t, r, testID(2)) != 5 {
+	before, _, err := r.objects.Lookup(t.Context(), git.KindCommit, head+"~1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := runGit(t, r.opt.Dir, "commit-tree", "-p", p.head, "-p", before, "-m", "Merge", runGit(t, r.opt.Dir, "merge-tree", "--write-tree", p.head, before))
+	p.reset(merged)
+	p.replace(fileOf(2), "vdu1_aspect: 1", "vdu1_aspect: 5")
+	if _, err := p.land(r, p.commit("Scale another")); err != nil || levelOf(t, r, testID(2)) != 5 {
 		t.Errorf("after a merge: %v", err)
 	}
 	sameAsFresh(t, r)
@@ -127,89 +95,81 @@ func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
 	t.Parallel()
 
 	for name, c := range map[string]struct {
-		meanwhile, change func(p *lander)
-		want              string // "" lands
+		meanwhile func(p *committer, r *Repo)
+		change    func(p *committer)
+		want      string // "" lands
 	}{
 		"a person's edit of another key": {
-			meanwhile: func(p *lander) {
-				other := newLander(p, p.r)
-				other.edit(0, "name: vnf", "name: theirs")
-				other.commit("Rename it")
-				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			meanwhile: func(p *committer, r *Repo) {
+				other := commitTo(p, r.opt.Dir)
+				other.replace(fileOf(0), "name: vnf", "name: theirs")
+				other.push("Rename it")
 			},
-			change: func(p *lander) { p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2") },
+			change: func(p *committer) { p.replace(fileOf(0), "vdu1_aspect: 1", "vdu1_aspect: 2") },
 			want:   `name: changed on main too, by A Person <person@example.com> (`,
 		},
 		"a request of the API": {
-			meanwhile: func(p *lander) {
-				jibeSets(p, p.r, 0, []desired.Trailer{{Key: desired.TrailerOperation, Value: "o"}, {Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerRequestedBy, Value: "nfvo (token)"}},
+			meanwhile: func(p *committer, r *Repo) {
+				jibeSets(p, r, 0, []desired.Trailer{{Key: desired.TrailerOperation, Value: "o"}, {Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerRequestedBy, Value: "nfvo (token)"}},
 					desired.KeyValue{Path: []string{"levels", "vdu1_aspect"}, Value: 3})
 			},
-			change: func(p *lander) { p.edit(0, "name: vnf", "name: mine") },
+			change: func(p *committer) { p.replace(fileOf(0), "name: vnf", "name: mine") },
 			want:   `levels.vdu1_aspect: changed on main too, by nfvo (token) (`,
 		},
 		"a rollback": {
-			meanwhile: func(p *lander) {
-				jibeSets(p, p.r, 0, []desired.Trailer{{Key: desired.TrailerOperation, Value: "o"}, {Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerOutcome, Value: "ROLLED_BACK"}},
+			meanwhile: func(p *committer, r *Repo) {
+				jibeSets(p, r, 0, []desired.Trailer{{Key: desired.TrailerOperation, Value: "o"}, {Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerOutcome, Value: "ROLLED_BACK"}},
 					desired.KeyValue{Path: []string{"levels", "vdu1_aspect"}, Value: 3})
 			},
-			change: func(p *lander) { p.edit(0, "name: vnf", "name: mine") },
+			change: func(p *committer) { p.replace(fileOf(0), "name: vnf", "name: mine") },
 			want:   `levels.vdu1_aspect: changed on main too, by Jibe (`,
 		},
 		"another value of what Jibe filled in": {
-			meanwhile: func(p *lander) {
-				jibeSets(p, p.r, 0, nil, desired.KeyValue{Path: []string{"vim"}, Value: "kube-a"}, pin)
+			meanwhile: func(p *committer, r *Repo) {
+				jibeSets(p, r, 0, nil, desired.KeyValue{Path: []string{"vim"}, Value: "kube-a"}, pin)
 			},
-			change: func(p *lander) { p.edit(0, "name: vnf", "vim: kube-b\nname: vnf") },
+			change: func(p *committer) { p.replace(fileOf(0), "name: vnf", "vim: kube-b\nname: vnf") },
 			want:   `vim: set to other values on main, by Jibe (`,
 		},
 		"a commit that says it is Jibe's": {
-			meanwhile: func(p *lander) {
-				other := newLander(p, p.r)
-				other.edit(0, "name: vnf", "name: theirs")
-				other.commit("Pin\n\nJibe-Seal: " + strings.Repeat("0", 64))
-				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			meanwhile: func(p *committer, r *Repo) {
+				other := commitTo(p, r.opt.Dir)
+				other.replace(fileOf(0), "name: vnf", "name: theirs")
+				other.push("Pin\n\nJibe-Seal: " + strings.Repeat("0", 64))
 			},
-			change: func(p *lander) { p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2") },
+			change: func(p *committer) { p.replace(fileOf(0), "vdu1_aspect: 1", "vdu1_aspect: 2") },
 			want:   `name: changed on main too, by A Person`,
 		},
 		"a file beside it": {
-			meanwhile: func(p *lander) {
-				other := newLander(p, p.r)
-				put(p, other.dir, "README.md", []byte("theirs\n"))
-				other.commit("Explain")
-				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			meanwhile: func(p *committer, r *Repo) {
+				other := commitTo(p, r.opt.Dir)
+				other.put("README.md", []byte("theirs\n"))
+				other.push("Explain")
 			},
-			change: func(p *lander) { put(p, p.dir, "README.md", []byte("mine\n")) },
+			change: func(p *committer) { p.put("README.md", []byte("mine\n")) },
 			want:   `README.md: was changed on main too, by A Person`,
 		},
 		"a removal of what Jibe pinned": {
-			meanwhile: func(p *lander) { jibeSets(p, p.r, 0, nil, pin) },
-			change:    func(p *lander) { runGit(p, p.dir, "rm", "-q", "-r", shardDir(testID(0))) },
+			meanwhile: func(p *committer, r *Repo) { jibeSets(p, r, 0, nil, pin) },
+			change:    func(p *committer) { p.remove(shardDir(testID(0))) },
 		},
 		"a removal of what a person changed": {
-			meanwhile: func(p *lander) {
-				other := newLander(p, p.r)
-				other.edit(0, "name: vnf", "name: theirs")
-				other.commit("Rename it")
-				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			meanwhile: func(p *committer, r *Repo) {
+				other := commitTo(p, r.opt.Dir)
+				other.replace(fileOf(0), "name: vnf", "name: theirs")
+				other.push("Rename it")
 			},
-			change: func(p *lander) { runGit(p, p.dir, "rm", "-q", "-r", shardDir(testID(0))) },
+			change: func(p *committer) { p.remove(shardDir(testID(0))) },
 			want:   `name: changed on main too, by A Person`,
 		},
 		"a move of what Jibe pinned": {
-			meanwhile: func(p *lander) { jibeSets(p, p.r, 0, nil, pin) },
-			change: func(p *lander) {
-				if err := os.MkdirAll(filepath.Join(p.dir, "instances/b"), 0o755); err != nil {
-					p.Fatal(err)
-				}
-				runGit(p, p.dir, "mv", shardDir(testID(0)), "instances/b/moved")
-			},
-			want: `and is moved to instances/b/moved here`,
+			meanwhile: func(p *committer, r *Repo) { jibeSets(p, r, 0, nil, pin) },
+			change:    func(p *committer) { p.move(shardDir(testID(0)), "instances/b/moved") },
+			want:      `and is moved to instances/b/moved here`,
 		},
 		"no history in common": {
-			meanwhile: func(*lander) {},
-			change:    func(p *lander) { runGit(p, p.dir, "checkout", "-q", "--orphan", "other") },
+			meanwhile: func(*committer, *Repo) {},
+			change:    func(p *committer) { p.head = "" },
 			want:      `has no commit in common with main`,
 		},
 	} {
@@ -217,14 +177,14 @@ func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
 			r := openRepo(t, Options{Key: testKey})
 			mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
 			mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-			p := newLander(t, r)
-			c.meanwhile(p)
+			p := commitTo(t, r.opt.Dir)
+			c.meanwhile(p, r)
 			c.change(p)
 			if err := r.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			head := r.Head()
-			_, err := p.land(p.commit("Mine"))
+			_, err := p.land(r, p.commit("Mine"))
 			if c.want == "" {
 				if _, there := r.Lookup(testID(0)); err != nil || there {
 					t.Errorf("not landed: %v", err)
@@ -235,7 +195,7 @@ func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
 			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "git pull --rebase origin main") {
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			if now := runGit(t, r.opt.Dir, "rev-parse", "main"); now != head {
+			if now := tipOf(t, r.opt.Dir); now != head {
 				t.Errorf("main is at %s, not at %s", now, head)
 			}
 		})
@@ -248,10 +208,10 @@ func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testi
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	p := newLander(t, r)
-	p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2")
+	p := commitTo(t, r.opt.Dir)
+	p.replace(fileOf(0), "vdu1_aspect: 1", "vdu1_aspect: 2")
 	commit := p.commit("Scale")
-	runGit(t, p.dir, "push", "-q", "origin", commit+":refs/heads/mine")
+	p.moveBranch("refs/heads/mine", "", commit)
 	no := errors.New("no")
 	pass := func(context.Context, RefUpdate) error { return nil }
 	refuse := func(context.Context, RefUpdate) error { return no }
@@ -296,9 +256,9 @@ func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T
 	for n := range people + 3 {
 		mustWrite(t, r, testID(n), shardDir(testID(n)), 1)
 	}
-	var clones []*lander
+	var clones []*committer
 	for range people {
-		clones = append(clones, newLander(t, r))
+		clones = append(clones, commitTo(t, r.opt.Dir))
 	}
 	var stop atomic.Bool
 	var writers, landers sync.WaitGroup
@@ -316,17 +276,17 @@ func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T
 	for n, p := range clones {
 		landers.Go(func() {
 			for i := range landings {
-				p.edit(n, fmt.Sprintf("vdu1_aspect: %d", i+1), fmt.Sprintf("vdu1_aspect: %d", i+2))
+				p.replace(fileOf(n), fmt.Sprintf("vdu1_aspect: %d", i+1), fmt.Sprintf("vdu1_aspect: %d", i+2))
 				commit := p.commit(fmt.Sprintf("Scale %d for the %d. time", n, i+1))
-				if _, err := p.land(commit); err != nil {
+				if _, err := p.land(r, commit); err != nil {
 					t.Errorf("person %d: %v", n, err)
 					return
 				}
 				jibeSets(t, r, n, nil, desired.KeyValue{Path: []string{"package"}, Value: fmt.Sprintf("a%039d", i)}) // as Jibe does, of its own
 			}
 			// All of them at one file: the first one lands, the others are told.
-			p.edit(shared, "name: vnf", fmt.Sprintf("name: of-%d", n))
-			if _, err := p.land(p.commit("Take it")); err == nil {
+			p.replace(fileOf(shared), "name: vnf", fmt.Sprintf("name: of-%d", n))
+			if _, err := p.land(r, p.commit("Take it")); err == nil {
 				landed.Add(1)
 			} else if strings.Contains(err.Error(), "name: changed on main too, by A Person") {
 				refused.Add(1)
@@ -363,11 +323,11 @@ func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
 	r := openRepo(t, Options{Key: testKey, Verify: s.verification()})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	p := newLander(t, r)
+	p := commitTo(t, r.opt.Dir)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 2)
-	p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2")
+	p.replace(fileOf(0), "vdu1_aspect: 1", "vdu1_aspect: 2")
 	commit, head := p.commit("Scale"), r.Head()
-	runGit(t, p.dir, "push", "-q", "origin", commit+":refs/heads/mine")
+	p.moveBranch("refs/heads/mine", "", commit)
 	u, err := r.Land(t.Context(), Landing{Commit: commit, Judge: func(context.Context, RefUpdate) error { return nil }, Accept: func(_ context.Context, u RefUpdate) error {
 		return r.Pushing(Push{Pusher: "ann", From: "192.0.2.7", Old: u.Old, New: u.New})
 	}})
@@ -394,18 +354,18 @@ func TestABranchFromBeforeAPinIsPreviewedAsItWouldLand(t *testing.T) {
 
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
-	p := newLander(t, r)
-	p.edit(0, "vdu1_aspect: 1\n", "vdu1_aspect: 1\nvim: kube-a\n") // where Jibe writes its pin too
+	p := commitTo(t, r.opt.Dir)
+	p.replace(fileOf(0), "vdu1_aspect: 1\n", "vdu1_aspect: 1\nvim: kube-a\n") // where Jibe writes its pin too
 	mine := p.commit("Say where")
-	runGit(t, p.dir, "push", "-q", "origin", "HEAD:refs/heads/mine")
+	p.moveBranch("refs/heads/mine", "", mine)
 	jibeSets(t, r, 0, nil, pin)
-	runGit(t, p.dir, "fetch", "-q", "origin")
-	if out, err := tryGit(p.dir, "merge-tree", "--write-tree", "origin/main", mine); err == nil {
+	dir := clone(t, r)
+	if out, err := tryGit(dir, "merge-tree", "--write-tree", "origin/main", mine); err == nil {
 		t.Fatalf("git merges it by itself: %s", out)
 	}
 	for name, draft := range map[string]func() (*Draft, error){
 		"by the server":  func() (*Draft, error) { return r.DraftOf(t.Context(), mine) },
-		"from the clone": func() (*Draft, error) { return NewDraft(t.Context(), p.dir, r.Head(), "", mine) },
+		"from the clone": func() (*Draft, error) { return NewDraft(t.Context(), dir, r.Head(), "", mine) },
 	} {
 		d, err := draft()
 		if err != nil {
@@ -424,16 +384,14 @@ func TestABranchFromBeforeAPinIsPreviewedAsItWouldLand(t *testing.T) {
 		}
 	}
 	// A person's change of the same lines is a conflict in both.
-	other := newLander(t, r)
-	other.edit(0, "name: vnf", "name: theirs")
-	other.commit("Rename it")
-	runGit(t, other.dir, "push", "-q", "origin", "HEAD:main")
+	other := commitTo(t, r.opt.Dir)
+	other.replace(fileOf(0), "name: vnf", "name: theirs")
+	other.push("Rename it")
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.edit(0, "name: vnf", "name: mine")
+	p.replace(fileOf(0), "name: vnf", "name: mine")
 	mine = p.commit("Rename it too")
-	runGit(t, p.dir, "push", "-q", "origin", "HEAD:refs/heads/mine")
 	if d, err := r.DraftOf(t.Context(), mine); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "changed on the branch") {
 		t.Errorf("%+v %v", d, err)
 	}

@@ -20,12 +20,12 @@ func TestAnOverrideCountsOnlyByAnAdministratorsPush(t *testing.T) {
 	push := func(admin bool, message string) Push {
 		t.Helper()
 		runGit(t, dir, "pull", "-q", "--ff-only", "origin", "main")
-		old := runGit(t, dir, "rev-parse", "HEAD")
+		old := tipOf(t, dir)
 		level++
 		put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile(testID(1), level))
 		runGit(t, dir, "add", "-A")
 		runGit(t, dir, "commit", "-q", "-m", message)
-		p := Push{Pusher: "ann", From: "192.0.2.7", Admin: admin, Old: old, New: runGit(t, dir, "rev-parse", "HEAD")}
+		p := Push{Pusher: "ann", From: "192.0.2.7", Admin: admin, Old: old, New: tipOf(t, dir)}
 		if err := r.Pushing(p); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestAPushIsHeldAgainstTheFilesWithWindowsThatItBrings(t *testing.T) {
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
-	old := runGit(t, dir, "rev-parse", "HEAD")
+	old := tipOf(t, dir)
 	for name, c := range map[string]struct{ text, says string }{
 		"maintenance.yaml":                        {"binds: [SCALE]\n", ""},
 		"instances/maintenance.yaml":              {"windows:\n- {cron: \"0 1 * * *\", lasts: 4h}\n", ""},
@@ -99,7 +99,7 @@ func TestAPushIsHeldAgainstTheFilesWithWindowsThatItBrings(t *testing.T) {
 		runGit(t, dir, "add", "-A")
 		runGit(t, dir, "commit", "-q", "-m", "Change")
 		local := newReader(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
-		problems, err := local.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: runGit(t, dir, "rev-parse", "HEAD")}}, PushPolicy{})
+		problems, err := local.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: tipOf(t, dir)}}, PushPolicy{})
 		local.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -222,7 +222,7 @@ func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
 			kit.Until(t, "the note is written", func() bool { return !r.notes.waiting() })
 			for level := range 3 {
 				rev := mustWrite(t, r, testID(1), "", 2+level)
-				if got := runGit(t, f.dir, "rev-parse", "main"); got != rev.Commit {
+				if got := tipOf(t, f.dir); got != rev.Commit {
 					t.Errorf("the remote is at %s, want %s", got, rev.Commit)
 				}
 			}

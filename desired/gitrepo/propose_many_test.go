@@ -29,7 +29,7 @@ func TestManyInstancesAreProposedByOneCommitOnABranchThatIsMadeAnewAtHead(t *tes
 			if err != nil || len(out.Done) != 2 || len(out.Refused) != 1 {
 				t.Fatalf("%+v, %v", out, err)
 			}
-			if r.Head() != head || runGit(t, at, "rev-parse", "main") != head {
+			if r.Head() != head || tipOf(t, at) != head {
 				t.Error("the branch that runs has moved")
 			}
 			if got := runGit(t, at, "log", "--format=%H %s", head+"..jibe/rollout/a/1-1"); got != out.Commit+" Roll on" {

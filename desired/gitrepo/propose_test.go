@@ -50,7 +50,7 @@ func TestAProposalIsACommitOnABranchOfItsOwnAndChangesNothingThatRuns(t *testing
 	head, was := r.Head(), r.List()
 	rev := propose(t, r, 1, 5)
 
-	if r.Head() != head || runGit(t, r.opt.Dir, "rev-parse", "main") != head || len(r.List()) != len(was) || r.List()[0] != was[0] || r.List()[1] != was[1] {
+	if r.Head() != head || tipOf(t, r.opt.Dir) != head || len(r.List()) != len(was) || r.List()[0] != was[0] || r.List()[1] != was[1] {
 		t.Error("the branch that runs has moved")
 	}
 	if got := runGit(t, r.opt.Dir, "rev-parse", branch); got != rev.Commit {
@@ -109,7 +109,7 @@ func TestProposalsStandOnEachOtherUntilTheBranchIsMerged(t *testing.T) {
 	dir := clone(t, r)
 	runGit(t, dir, "merge", "-q", "-m", "Merge", "origin/"+branch)
 	runGit(t, dir, "push", "-q", "origin", "HEAD:main")
-	kit.Until(t, "the merge is followed", func() bool { return r.Head() == runGit(t, dir, "rev-parse", "HEAD") })
+	kit.Until(t, "the merge is followed", func() bool { return r.Head() == tipOf(t, dir) })
 	merged := r.Head()
 	if rev := propose(t, r, 1, 3); runGit(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != merged {
 		t.Error("a branch that was merged doesn't begin anew at head")

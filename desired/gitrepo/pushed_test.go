@@ -18,11 +18,11 @@ var testKey = []byte("the installation's key")
 func pushAs(t *testing.T, r *Repo, dir, who string, change func()) Push {
 	t.Helper()
 	runGit(t, dir, "pull", "-q", "--ff-only", "origin", "main")
-	old := runGit(t, dir, "rev-parse", "HEAD")
+	old := tipOf(t, dir)
 	change()
 	runGit(t, dir, "add", "-A")
 	runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "By "+who)
-	p := Push{Pusher: who, From: "192.0.2.7", Old: old, New: runGit(t, dir, "rev-parse", "HEAD")}
+	p := Push{Pusher: who, From: "192.0.2.7", Old: old, New: tipOf(t, dir)}
 	if err := r.Pushing(p); err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +120,10 @@ func TestAPushThatGitTookBeforeACrashIsNotedAfterwards(t *testing.T) {
 	r := openRepo(t, Options{Key: testKey})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
-	old := runGit(t, dir, "rev-parse", "HEAD")
+	old := tipOf(t, dir)
 	commit := func(subject string) string {
 		runGit(t, dir, "commit", "-q", "--allow-empty", "-m", subject)
-		return runGit(t, dir, "rev-parse", "HEAD")
+		return tipOf(t, dir)
 	}
 	lost := Push{Pusher: "loser", Old: old, New: commit("Never taken")}
 	runGit(t, dir, "reset", "-q", "--hard", old)

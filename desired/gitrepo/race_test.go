@@ -113,7 +113,7 @@ func TestNoCommitIsLostAmongWritersPushesAndRepacks(t *testing.T) {
 			t.Errorf("instance %d has %d of %d lines", n, got, writes)
 		}
 	}
-	if head := runGit(t, r.opt.Dir, "rev-parse", "main"); head != r.Head() {
+	if head := tipOf(t, r.opt.Dir); head != r.Head() {
 		t.Errorf("index is at %s, main at %s", r.Head(), head)
 	}
 	sameAsFresh(t, r)

@@ -73,7 +73,7 @@ func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	rev := mustWrite(t, r, testID(1), "", 2)
-	if got := runGit(t, forge, "rev-parse", "main"); got != rev.Commit {
+	if got := tipOf(t, forge); got != rev.Commit {
 		t.Errorf("remote is at %s, want %s", got, rev.Commit)
 	}
 	if err := r.Health(); err != nil {

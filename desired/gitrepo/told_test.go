@@ -98,7 +98,7 @@ func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
 			put(t, work, file, data)
 		}
 		commitPush(t, work, test.name)
-		after := strings.TrimSpace(runGit(t, work, "rev-parse", "HEAD"))
+		after := strings.TrimSpace(tipOf(t, work))
 		if err := r.Fetch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
 	put(t, work, flatDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
 	runGit(t, work, "add", ".")
 	runGit(t, work, "commit", "--quiet", "-m", "Propose")
-	want := runGit(t, work, "rev-parse", "HEAD")
+	want := tipOf(t, work)
 	runGit(t, work, "push", "--quiet", "origin", "HEAD:refs/heads/upgrade")
 	r.move.Lock() // as a write under way has it
 	got, err := r.FetchBranch(t.Context(), "upgrade")

@@ -147,12 +147,12 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 	held("signed on top of an unsigned one", "the commit has no signature")
 	// A merge whose first parent is the stranger's line would hide it.
 	s.change(work, id, 2, "")
-	stranger := runGit(t, work, "rev-parse", "HEAD")
+	stranger := tipOf(t, work)
 	runGit(t, work, "reset", "-q", "--hard", good)
 	put(t, work, "README", []byte("a\n"))
 	runGit(t, work, "add", "-A")
 	runGit(t, work, append(s.by("alice"), "commit", "-q", "-m", "Readme")...)
-	side := runGit(t, work, "rev-parse", "HEAD")
+	side := tipOf(t, work)
 	runGit(t, work, "reset", "-q", "--hard", stranger)
 	runGit(t, work, append(s.by("forge"), "merge", "-q", "--no-ff", "-m", "Merge", side)...)
 	push()
@@ -230,7 +230,7 @@ func TestAPushIsRefusedWhoseCommitsAreNotAllSigned(t *testing.T) {
 		runGit(t, work, "push", "-q", "-f", "--no-verify", filepath.Join(s.dir, "quarantine.git"), "HEAD:main")
 		reader := newReader(git.Runner{Dir: filepath.Join(s.dir, "quarantine.git")}, "main", 1<<20)
 		defer reader.Close()
-		ps, _, err := reader.CheckSigned(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: r.Head(), New: runGit(t, work, "rev-parse", "HEAD")}}, s.file)
+		ps, _, err := reader.CheckSigned(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: r.Head(), New: tipOf(t, work)}}, s.file)
 		if err != nil {
 			t.Fatal(err)
 		}
