@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // unreached is how long the masters may have no answer: their etcd elects another leader, which takes its time
@@ -77,11 +77,8 @@ func TestAClusterWithThreeMastersOutlivesTheOneThatLeads(t *testing.T) {
 		// keepalived tells nobody but systemd that it runs.
 		spec.Files["/etc/systemd/system/keepalived.service.d/10-test.conf"] = netns.File{Data: []byte("[Service]\nType=simple\n")}
 	})
-	for _, name := range []string{"keepalived", "haproxy"} {
-		if out, err := exec.CommandContext(t.Context(), "../test/need", name, name).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", name, err, out)
-		}
-	}
+	testenv.Program(t, "keepalived", "keepalived")
+	testenv.Program(t, "haproxy", "haproxy")
 	c.edits[`10\.10\.0\.100`] = address
 	c.run("k8s-cluster-ha", "k8s-cluster-ha-1.0", "rolling-1.0")
 	c.connect()

@@ -30,6 +30,7 @@ func classOf(text string) string {
 }
 
 func TestTheClassOfACoordinationScriptWithoutAnEntryPointIsCalled(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	var lines []string
 	r := newRunner(t)
@@ -61,6 +62,7 @@ func TestTheClassOfACoordinationScriptWithoutAnEntryPointIsCalled(t *testing.T) 
 }
 
 func TestAFileWithAnEntryPointIsAProgramWhateverClassIsNamed(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	text := "import pickle, sys\nclass Move:\n    def coordinate_vnf(self):\n        raise Exception('it was called')\nif __name__ == '__main__':\n    sys.stderr.write(pickle.load(sys.stdin.buffer)['ssh_ip'])\n"
 	for _, class := range []string{"Move", "Elsewhere", ""} {
@@ -69,6 +71,7 @@ func TestAFileWithAnEntryPointIsAProgramWhateverClassIsNamed(t *testing.T) {
 }
 
 func TestTheClassOfAManagementDriverWithoutAnEntryPointIsCalledAndHandsBack(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	var lines []string
 	r := newRunner(t)
@@ -99,6 +102,7 @@ func TestTheClassOfAManagementDriverWithoutAnEntryPointIsCalledAndHandsBack(t *t
 }
 
 func TestAScriptThatNeverReadWhatItWasGivenHasFailed(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	r := newRunner(t)
 	for name, text := range map[string]string{
@@ -113,6 +117,7 @@ func TestAScriptThatNeverReadWhatItWasGivenHasFailed(t *testing.T) {
 }
 
 func TestAScriptOfTheFirstContractIsGivenWorkloadsOfPods(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := coordinating("import json, pickle, sys\nd = pickle.load(sys.stdin.buffer)\nsys.stderr.write(json.dumps([d['k8s_info'], d['request']['vnfdId'], d['tmp_csar_dir'] != '', 'vdu_info' in d]))\n", "")
 	c.Input.VIM.Type = "ETSINFV.KUBERNETES.V_1"
@@ -131,6 +136,7 @@ func TestAScriptOfTheFirstContractIsGivenWorkloadsOfPods(t *testing.T) {
 }
 
 func TestTheClusterDriverRunsInThePlaceOfTheFile(t *testing.T) {
+	t.Parallel()
 	tool := filepath.Join(t.TempDir(), "jibe")
 	// What stands for jibe tells what it is asked, and what it is given.
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\necho \"$@\" >&2\ngrep -o '\"hook\":\"scale_start\"' >&2\necho '{\"message\": \"done\"}'\n"), 0o755); err != nil {
@@ -143,7 +149,7 @@ func TestTheClusterDriverRunsInThePlaceOfTheFile(t *testing.T) {
 		}
 	}
 	var lines []string
-	r := &hooks.Runner{Dir: filepath.Join(dir, "hooks"), Confinement: confined(), Tool: tool, Log: func(_ hooks.Input, _, line string) { lines = append(lines, line) }}
+	r := &hooks.Runner{Dir: filepath.Join(dir, "hooks"), Confinement: confined(t), Tool: tool, Log: func(_ hooks.Input, _, line string) { lines = append(lines, line) }}
 	c := python("from tacker.vnfm import x\n", "scale_start")
 	c.Cluster = true
 	if message := run(t, r, c); message != "done" {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestWhereTheKernelCanNotConfineHooksTheyDoNotRun(t *testing.T) {
+	t.Parallel()
 	for abi, says := range map[int]string{0: "no Landlock", confine.NeededABI - 1: "version 2"} {
 		r := newRunner(t)
 		hooks.WithoutNamespaces(r, abi)
@@ -32,7 +33,8 @@ func TestWhereTheKernelCanNotConfineHooksTheyDoNotRun(t *testing.T) {
 }
 
 func TestARunnerThatKnowsNoLauncherRunsNothing(t *testing.T) {
-	r := newRunner(t)
+	t.Parallel()
+	r := newUnasked(t, confined(t))
 	for _, launcher := range [][]string{nil, {"/bin/true"}, {"/no/such/launcher"}} {
 		r.Confinement.Launcher = launcher
 		if out, err := r.Run(t.Context(), shell(`echo '{"message": "ran"}'`)); err == nil {
@@ -42,6 +44,7 @@ func TestARunnerThatKnowsNoLauncherRunsNothing(t *testing.T) {
 }
 
 func TestWhatMustBeKeptFromHooksMayNotLieWhereTheyMayRead(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("/usr/share", link); err != nil {
@@ -66,6 +69,7 @@ func TestWhatMustBeKeptFromHooksMayNotLieWhereTheyMayRead(t *testing.T) {
 }
 
 func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give them")
 	}
@@ -97,9 +101,10 @@ func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
 }
 
 func TestAConfinedHookEndsWithAJibeThatIsKilled(t *testing.T) {
+	t.Parallel()
 	const envDir, envMark, envBare = "JIBE_TEST_CONFINED_IN", "JIBE_TEST_CONFINED_MARK", "JIBE_TEST_CONFINED_BARE"
 	if dir := os.Getenv(envDir); dir != "" {
-		r := &hooks.Runner{Dir: dir, Confinement: confined()}
+		r := &hooks.Runner{Dir: dir, Confinement: confined(t)}
 		if os.Getenv(envBare) != "" {
 			hooks.WithoutNamespaces(r, confine.ScopedABI)
 		}
@@ -136,6 +141,7 @@ func TestAConfinedHookEndsWithAJibeThatIsKilled(t *testing.T) {
 }
 
 func TestAnInterpreterThatHooksMayNotReachIsNamed(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	dir, err := os.MkdirTemp("", "jibe-tools-")
 	if err != nil {

@@ -1,6 +1,9 @@
 package hooks
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // KnowContainerUpdate has the text taken for the older VNFM's container update until forget
 // is called: its own may not stand in this project.
@@ -30,6 +33,48 @@ func Imports(text string) []string { return parsePython(text).imports }
 // WithoutNamespaces has the runner do as where the system grants none.
 func WithoutNamespaces(r *Runner, abi int) {
 	r.able.known, r.able.namespaces, r.able.abi = true, false, abi
+}
+
+// Probe asks what this machine can confine hooks by.
+func Probe(r *Runner) error {
+	r.able.mu.Lock()
+	defer r.able.mu.Unlock()
+
+	return r.probe(context.Background())
+}
+
+// AbleAs has the runner take for granted what another has found out about the machine.
+func AbleAs(r, other *Runner) {
+	r.able.known, r.able.namespaces, r.able.abi = true, other.able.namespaces, other.able.abi
+}
+
+// SpeaksOlder reports whether a file of that path and text speaks the older contract.
+func SpeaksOlder(text, path, hook, class string) bool {
+	return parsePython(text).speaksOlder(path, hook, class)
+}
+
+// OutputOf returns what is taken of the standard output of a hook that succeeds, or why it fails.
+func OutputOf(c Call, stdout []byte) (Output, string) {
+	h := newHead()
+	if _, err := h.Write(stdout); err != nil {
+		return Output{}, err.Error()
+	}
+	if h.full {
+		return Output{}, tooMuch
+	}
+
+	return h.output(newRedactor(c))
+}
+
+// StderrOf returns what is shown of the standard error of a hook that was written in these parts.
+func StderrOf(c Call, parts ...string) string {
+	t := &tail{redactor: newRedactor(c)}
+	for _, part := range parts {
+		_, _ = t.Write([]byte(part)) // it is kept in memory
+	}
+	t.close(false)
+
+	return t.text()
 }
 
 // Mute has the runner give runs no sign of life, as one that is stopped doesn't.

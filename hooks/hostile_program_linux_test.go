@@ -249,7 +249,8 @@ var attempts = []attempt{
 	{"type into a terminal", calls(unix.SYS_IOCTL, 0, unix.TIOCSTI, pointer("x"))},
 }
 
-// bombs are what the hostile program does in a run of its own, by the name of its hook.
+// bombs are what the hostile program does in a run of its own, by the name of its hook. Where they sleep they are
+// programs that hang, as the attack is to: no test waits for them.
 var bombs = map[string]func(v *victim){
 	"bomb_processes": func(*victim) {
 		for range 1000 { // each starts more

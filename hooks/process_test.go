@@ -80,6 +80,7 @@ func (n note) started(t *testing.T, names ...string) func(hooks.Process) error {
 }
 
 func TestAHookThatHangsIsEndedWithAllItStarted(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	// The grandchildren ignore the polite signal, hold the pipes, and one leaves the group.
 	c := shell(fmt.Sprintf(`trap "" TERM; (echo $$ > %s; exec sleep 3600) & setsid sh -c 'echo $$ > %s; sleep 3600' & echo waiting for the balancer >&2; echo $$ > %s; sleep 3600; sleep 3600`,
@@ -94,6 +95,7 @@ func TestAHookThatHangsIsEndedWithAllItStarted(t *testing.T) {
 }
 
 func TestAPoliteHookIsGivenTimeToEnd(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	c := shell(fmt.Sprintf(`trap 'echo $$ > %s; exit 0' TERM; echo $$ > %s; while :; do sleep 0.1; done`, n.file("tidied"), n.file("pid")))
 	c.Timeout = 300 * time.Millisecond
@@ -105,6 +107,7 @@ func TestAPoliteHookIsGivenTimeToEnd(t *testing.T) {
 }
 
 func TestTheEndOfTheContextEndsTheHook(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { n.wait(t, "pid"); cancel() }()
@@ -117,6 +120,7 @@ func TestTheEndOfTheContextEndsTheHook(t *testing.T) {
 }
 
 func TestWhatAHookLeavesRunningDoesNotOutliveIt(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	got := run(t, r, shell(fmt.Sprintf(`sleep 3600 & echo $! > %s; setsid sh -c 'echo $$ > %[2]s; exec sleep 3600' & while [ ! -s %[2]s ]; do sleep 0.05; done; echo '{"message": "done"}'`,
 		n.file("child"), n.file("stray"))))
@@ -128,6 +132,7 @@ func TestWhatAHookLeavesRunningDoesNotOutliveIt(t *testing.T) {
 }
 
 func TestTheProcessIsToldOfBeforeItHasItsInput(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	c := shell(fmt.Sprintf(`read x; echo $$ > %s; echo '{"message": "'$$'"}'`, n.file("read")))
 	var reported hooks.Process
@@ -178,6 +183,7 @@ func orphan(t *testing.T, script string, env ...string) hooks.Process {
 }
 
 func TestAnInterruptedRunIsEndedFirst(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"with its leader":    `sleep 3600 & echo $! > %s; wait`,
 		"without its leader": `sleep 3600 & echo $! > %s`,
@@ -202,6 +208,7 @@ func TestAnInterruptedRunIsEndedFirst(t *testing.T) {
 }
 
 func TestANumberThatMeansAnotherProcessIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	other := orphan(t, fmt.Sprintf(`sleep 3600 & echo $! > %s; wait`, n.file("child")))
 	child := n.wait(t, "child")
@@ -227,6 +234,7 @@ func TestANumberThatMeansAnotherProcessIsLeftAlone(t *testing.T) {
 }
 
 func TestASweepLeavesNothingOfAFormerProcess(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	if err := r.Sweep(); err != nil {
 		t.Fatal(err) // there is nothing yet
@@ -250,6 +258,7 @@ func TestASweepLeavesNothingOfAFormerProcess(t *testing.T) {
 }
 
 func TestAHookEndsWithJibe(t *testing.T) {
+	t.Parallel()
 	n := newNote(t)
 	if at := os.Getenv("JIBE_TEST_RUN_IN"); at != "" {
 		r := &hooks.Runner{Dir: at, Confinement: hooks.Confinement{Unconfined: true}}
@@ -275,6 +284,7 @@ func TestAHookEndsWithJibe(t *testing.T) {
 }
 
 func TestNothingIsLeftUnburiedWhereJibeIsTheFirstProcess(t *testing.T) {
+	t.Parallel()
 	if at := os.Getenv("JIBE_TEST_FIRST_IN"); at != "" {
 		r := &hooks.Runner{Dir: at, Confinement: hooks.Confinement{Unconfined: true}}
 		if _, err := r.Run(t.Context(), shell(`sleep 3600 & sleep 3600 & exit 0`)); err != nil {

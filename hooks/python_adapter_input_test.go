@@ -4,8 +4,8 @@ package hooks_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,22 +14,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// given is what a script of the older contract is given of the input.
-func given(t *testing.T, in string, env ...string) object {
+// given is what a script of the older contract is given of each input.
+func given(t *testing.T, env map[string]string, inputs ...string) []object {
 	t.Helper()
-	needPython(t)
-	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "python_adapter", filepath.Join("testdata", "python_adapter", "tell.py"))
+
 	// As bare as Jibe's: a KUBECONFIG of the test's own is none of the script's.
-	cmd.Stdin, cmd.Env = strings.NewReader(in), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
+	bare := map[string]string{"PATH": os.Getenv("PATH"), "HOME": t.TempDir()}
+	maps.Copy(bare, env)
+	var cases []adapterCase
+	for _, in := range inputs {
+		cases = append(cases, adapterCase{Script: filepath.Join("testdata", "python_adapter", "tell.py"), Stdin: in, Env: bare})
 	}
-	var out object
-	if err := json.Unmarshal([]byte(stderr.String()), &out); err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
+
+	var out []object
+	for i, ended := range adapt(t, cases) {
+		var told object
+		if err := json.Unmarshal(ended.Stderr, &told); err != nil || ended.Code != 0 {
+			t.Fatalf("input %d: exit status %d, %v: %s", i, ended.Code, err, ended.Stderr)
+		}
+		out = append(out, told)
 	}
+
 	return out
 }
 
@@ -76,6 +81,7 @@ const scaleIn = `{
 }`
 
 func TestAnOlderScriptIsToldOfTheInstanceAsItWasAndAsItIs(t *testing.T) {
+	t.Parallel()
 	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
 	if err := os.WriteFile(clouds, []byte(`{"clouds":{"openstack":{"region_name":"R","auth":{"auth_url":"http://keystone/v3","username":"u","password":"p",
 		"project_name":"nfv","user_domain_name":"Default","project_domain_id":"default"}}}}`), 0o600); err != nil {
@@ -87,11 +93,11 @@ func TestAnOlderScriptIsToldOfTheInstanceAsItWasAndAsItIs(t *testing.T) {
 		}
 		return out
 	}
-	start := given(t, strings.Replace(scaleIn, "HOOK", "scale_start", 1), "OS_CLIENT_CONFIG_FILE="+clouds)
+	start := given(t, map[string]string{"OS_CLIENT_CONFIG_FILE": clouds}, strings.Replace(scaleIn, "HOOK", "scale_start", 1))[0]
 	if diff := cmp.Diff([]string{"s3", "s2", "s1"}, names(start)); diff != "" {
 		t.Error("the newest come first", diff)
 	}
-	end := given(t, strings.Replace(scaleIn, "HOOK", "scale_end", 1))
+	end := given(t, nil, strings.Replace(scaleIn, "HOOK", "scale_end", 1))[0]
 	if diff := cmp.Diff([]string{"s2", "s1"}, names(end)); diff != "" {
 		t.Error(diff)
 	}
@@ -142,6 +148,7 @@ func TestAnOlderScriptIsToldOfTheInstanceAsItWasAndAsItIs(t *testing.T) {
 }
 
 func TestAnOlderScriptIsToldOfPodsAndOfTheMomentsOfAnInstance(t *testing.T) {
+	t.Parallel()
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"vim","cluster":{"server":"https://10.0.0.1:6443","certificate-authority-data":"UEVN"}}],
 		"users":[{"name":"vim","user":{"token":"t"}}]}`), 0o600); err != nil {
@@ -153,7 +160,7 @@ func TestAnOlderScriptIsToldOfPodsAndOfTheMomentsOfAnInstance(t *testing.T) {
 			"params": {"lcm-kubernetes-def-files": ["a.yaml"]}, "vim": {"name": "kube", "type": "ETSINFV.KUBERNETES.V_1"}}`
 	}
 	pod := `{"id": "uid-1", "name": "web-1", "owner": "Deployment/ns/web", "ready": true, "metadata": {"creationTime": "2025-03-01T10:00:00Z"}}`
-	end := given(t, in("instantiate_end", "INSTANTIATE", pod), "KUBECONFIG="+kubeconfig)
+	end := given(t, map[string]string{"KUBECONFIG": kubeconfig}, in("instantiate_end", "INSTANTIATE", pod))[0]
 	want := object{"flavourId": "small", "vnfState": "STARTED", "scaleStatus": []any{},
 		"vnfcResourceInfo": []any{object{"id": "web-1", "vduId": "WEB", "metadata": object{"creationTime": "2025-03-01T10:00:00Z", "creation_time": "2025-03-01T10:00:00Z"},
 			"computeResource": object{"vimConnectionId": "kube", "resourceId": "web-1", "vimLevelResourceType": "Deployment"}}},
@@ -169,7 +176,7 @@ func TestAnOlderScriptIsToldOfPodsAndOfTheMomentsOfAnInstance(t *testing.T) {
 	if diff := cmp.Diff(object{"flavourId": "small", "additionalParams": object{"lcm-kubernetes-def-files": []any{"a.yaml"}}}, end["request"]); diff != "" {
 		t.Error("the parameters of an operation that a commit asked for", diff)
 	}
-	for _, x := range []struct {
+	moments := []struct {
 		hook, operation, state string
 		info                   any
 		grant                  bool
@@ -180,8 +187,13 @@ func TestAnOlderScriptIsToldOfPodsAndOfTheMomentsOfAnInstance(t *testing.T) {
 		{"terminate_start", "TERMINATE", "INSTANTIATED", "STARTED", true},
 		{"terminate_end", "TERMINATE", "NOT_INSTANTIATED", "STOPPED", true},
 		{"modify_information_start", "MODIFY_INFO", "INSTANTIATED", "STARTED", false},
-	} {
-		got := given(t, in(x.hook, x.operation, ""))
+	}
+	var inputs []string
+	for _, x := range moments {
+		inputs = append(inputs, in(x.hook, x.operation, ""))
+	}
+	for i, got := range given(t, nil, inputs...) {
+		x := moments[i]
 		if s := at(got, "vnf_instance", "instantiationState"); s != x.state {
 			t.Errorf("%s: %v", x.hook, s)
 		}

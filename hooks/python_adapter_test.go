@@ -3,10 +3,13 @@
 package hooks_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -59,12 +62,85 @@ func handing(expressions ...string) string {
 	return text + "out.flush()\nos._exit(0)\n"
 }
 
+// adapterCase is one run of the adapter, and adapted how it ended.
+type (
+	adapterCase struct {
+		Script string            `json:"script"`
+		Stdin  string            `json:"stdin"`
+		Env    map[string]string `json:"env"`
+	}
+	adapted struct {
+		Code           int
+		Stdout, Stderr []byte
+	}
+)
+
+// adapt runs the adapter once for each case, without a Runner.
+func adapt(t *testing.T, cases []adapterCase) []adapted {
+	t.Helper()
+	needPython(t)
+
+	in, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", filepath.Join("testdata", "python_adapter", "many.py"), "python_adapter")
+	cmd.Stdin = bytes.NewReader(in)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+
+	var all []adapted
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != len(cases) {
+		t.Fatalf("%d cases, %v: %s", len(all), err, out)
+	}
+
+	return all
+}
+
+// scripts are cases of scripts with these texts, each in a file of its own, which are given the input.
+func scripts(t *testing.T, in hooks.Input, texts ...string) []adapterCase {
+	t.Helper()
+
+	in.VDUs = slices.Clone(in.VDUs)
+	for i, v := range in.VDUs { // as the reconciler fills them in
+		in.VDUs[i].Old, in.VDUs[i].New = append([]hooks.Unit{}, v.Old...), append([]hooks.Unit{}, v.New...)
+	}
+
+	stdin, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir := t.TempDir()
+	var cases []adapterCase
+	for i, text := range texts {
+		file := filepath.Join(dir, fmt.Sprintf("script%d.py", i))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, adapterCase{Script: file, Stdin: string(stdin), Env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": dir}})
+	}
+
+	return cases
+}
+
+// lines are those of a text that the log has.
+func lines(text []byte) []string {
+	return strings.FieldsFunc(string(text), func(c rune) bool { return c == '\n' })
+}
+
 func machine(id, address string) hooks.Unit {
 	return hooks.Unit{ID: id + "@1", Name: id, Owner: "Stack/vnf-vnf-1", Address: address, Ready: true,
 		Metadata: map[string]string{"stack_id": "vnf-vnf-1/5d1c6f0e", "creation_time": "2025-03-01T10:00:0" + id[len(id)-1:] + "Z"}}
 }
 
 func TestAManagementDriverOfTheOlderContractRunsAsItIs(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	r := newRunner(t)
 	var lines []string
@@ -112,6 +188,7 @@ func TestAManagementDriverOfTheOlderContractRunsAsItIs(t *testing.T) {
 }
 
 func TestADriverThatFailsHandsOverWhatTheNextAttemptNeeds(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := python(script(t, "cache_driver.py"), "scale_start")
 	c.Input.Operation.Type, c.Input.Operation.Params = "SCALE", json.RawMessage(`{"type":"SCALE_IN","additionalParams":{"site":"a"}}`)
@@ -126,12 +203,10 @@ func TestADriverThatFailsHandsOverWhatTheNextAttemptNeeds(t *testing.T) {
 }
 
 func TestWhatAScriptHandsBackIsADictOfPlainData(t *testing.T) {
+	t.Parallel()
 	needPython(t)
-	r := newRunner(t)
-	var log []string
-	r.Log = func(_ hooks.Input, _, line string) { log = append(log, line) }
 	dict := `pickle.dumps({"user_script_err_handling_data": {"a": (1, {2})}})`
-	for _, x := range []struct{ name, text, handOver, logged, reason string }{
+	table := []struct{ name, text, handOver, logged, reason string }{
 		{"nothing", handing(), "", "", ""},
 		{"none", handing(`pickle.dumps(None)`), "", "", ""},
 		{"a dict", handing(dict), `{"a": [1, [2]]}`, "", ""},
@@ -152,51 +227,102 @@ func TestWhatAScriptHandsBackIsADictOfPlainData(t *testing.T) {
 		{"more than Jibe takes", handing(`pickle.dumps({"vnf_instance": {"metadata": {"a": "x" * (2 << 20)}}})`), "", "", "wrote more than 1048576 bytes to standard output"},
 		{"what can't be changed", handing(`pickle.dumps({"vnf_instance": {"vnfdId": "other", "instantiatedVnfInfo": {"vnfState": "GONE"}}})`), "",
 			"changes of vnf_instance are not taken over: vnfdId, instantiatedVnfInfo.vnfState; only metadata, extensions and vnfConfigurableProperties are", ""},
-	} {
+	}
+	check := func(t *testing.T, reason, handOver, logged string, out hooks.Output, failed string, log []string) {
+		t.Helper()
+		if reason != "" {
+			if !strings.Contains(failed, reason) {
+				t.Errorf("error %q", failed)
+			}
+			return
+		}
+		if failed != "" || string(out.HandOver) != handOver || len(out.Metadata)+len(out.Extensions) > 0 {
+			t.Errorf("%+v, %s", out, failed)
+		}
+		if got := strings.Join(log, "|"); got != logged {
+			t.Errorf("logged %q", got)
+		}
+	}
+
+	var texts []string
+	for _, x := range table {
+		texts = append(texts, x.text)
+	}
+	for i, got := range adapt(t, scripts(t, python("", "scale_end").Input, texts...)) {
+		x := table[i]
 		t.Run(x.name, func(t *testing.T) {
-			log = nil
+			out, failed := hooks.OutputOf(hooks.Call{}, got.Stdout)
+			if got.Code != 0 {
+				failed = string(got.Stderr)
+			}
+			check(t, x.reason, x.handOver, x.logged, out, failed, lines(got.Stderr))
+		})
+	}
+
+	// In a run, one that is taken, with what goes to the log, and one that isn't.
+	for _, x := range table {
+		if x.name != "text before and after it" && x.name != "half a dict" {
+			continue
+		}
+		t.Run("in a run/"+x.name, func(t *testing.T) {
+			var log []string
+			r := newRunner(t)
+			r.Log = func(_ hooks.Input, _, line string) { log = append(log, line) }
 			out, err := r.Run(t.Context(), python(x.text, "scale_end"))
-			if x.reason != "" {
-				if err == nil || !strings.Contains(err.Error(), x.reason) {
-					t.Errorf("error %v", err)
-				}
-				return
+			failed := ""
+			if err != nil {
+				failed = err.Error()
 			}
-			if err != nil || string(out.HandOver) != x.handOver || len(out.Metadata)+len(out.Extensions) > 0 {
-				t.Errorf("%+v, %v", out, err)
-			}
-			if got := strings.Join(log, "|"); got != x.logged {
-				t.Errorf("logged %q", got)
-			}
+			check(t, x.reason, x.handOver, x.logged, out, failed, log)
 		})
 	}
 }
 
 func TestTheExitCodeOfAnOlderScriptIsPassedOn(t *testing.T) {
+	t.Parallel()
 	needPython(t)
+	const half = "import pickle, sys\nprint('half')\nsys.exit('no route')\n"
+	table := []struct {
+		text string
+		code int
+		says string
+	}{
+		{half, 1, "no route\nhalf"},
+		{"import pickle, os\nos._exit(42)\n", 42, ""},
+		{"import pickle, os\nos.kill(os.getpid(), 9)\n", 137, "it was ended by signal 9"},
+		{"import pickle\nimport not_on_this_machine\n", 1, "ModuleNotFoundError: No module named 'not_on_this_machine'"},
+		{"import pickle\nif True\n", 1, "SyntaxError"},
+	}
+	var texts []string
+	for _, x := range table {
+		texts = append(texts, x.text)
+	}
+	for i, got := range adapt(t, scripts(t, python("", "scale_end").Input, texts...)) {
+		if x := table[i]; got.Code != x.code || !strings.Contains(string(got.Stderr), x.says) {
+			t.Errorf("%q: ended with %d: %s", x.text, got.Code, got.Stderr)
+		}
+	}
+
 	r := newRunner(t)
-	for text, want := range map[string]string{
-		"import pickle, sys\nprint('half')\nsys.exit('no route')\n":          "exit status 1: no route\nhalf",
-		"import pickle, os\nos._exit(42)\n":                                  "exit status 42",
-		"import pickle, os\nos.kill(os.getpid(), 9)\n":                       "exit status 137: it was ended by signal 9",
-		"import pickle\nimport not_on_this_machine\n":                        "ModuleNotFoundError: No module named 'not_on_this_machine'",
-		"import pickle\nif True\n":                                           "SyntaxError",
-		"import pickle, time\nprint('hangs', flush=True)\ntime.sleep(600)\n": "not done within",
-	} {
-		c := python(text, "scale_end")
-		if strings.Contains(text, "600") {
-			c.Timeout = 2 * time.Second
-		}
-		if got := fails(t, r, c); !strings.Contains(got.Error(), want) {
-			t.Errorf("%q: %v", text, got)
-		}
+	if got := fails(t, r, python(half, "scale_end")); !strings.Contains(got.Error(), "exit status 1: no route\nhalf") {
+		t.Errorf("in a run: %v", got)
+	}
+	killed := python("import pickle, os\nos.kill(os.getpid(), 9)\n", "scale_end")
+	if got := fails(t, r, killed); !strings.Contains(got.Error(), "exit status 137: it was ended by signal 9") {
+		t.Errorf("in a run: %v", got)
+	}
+	hangs := python("import pickle, time\nprint('hangs', flush=True)\ntime.sleep(600)\n", "scale_end")
+	hangs.Timeout = time.Second
+	if got := fails(t, r, hangs); !strings.Contains(got.Error(), "not done within") {
+		t.Errorf("in a run: %v", got)
 	}
 }
 
 func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	r := newRunner(t)
-	for _, x := range []struct {
+	for i, x := range []struct {
 		path, begin string
 		older       bool
 	}{
@@ -211,6 +337,13 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 		{"a", "#!/usr/bin/env python3\nimport pickle\n", false},
 	} {
 		text := x.begin + "import sys\nsys.stderr.write(repr(sys.stdin.buffer.read(1)))\nsys.exit(1)\n"
+		if got := hooks.SpeaksOlder(text, x.path, "scale_end", ""); got != x.older {
+			t.Errorf("%s: %q: it speaks the older contract: %v", x.path, x.begin, got)
+		}
+		if run := i == 3 || i == 6; !run { // one of each, in a run
+			continue
+		}
+
 		c := hooks.Call{Package: pack(map[string]string{x.path: text}), Path: x.path, Timeout: time.Minute,
 			Input: python("", "scale_end").Input}
 		want := `b'{'`
@@ -244,6 +377,7 @@ func coordination(t *testing.T, hook string) hooks.Call {
 }
 
 func TestACoordinationScriptOfTheOlderContractRunsForEachVNFC(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	r := newRunner(t)
 	var lines []string
@@ -282,6 +416,7 @@ func TestACoordinationScriptOfTheOlderContractRunsForEachVNFC(t *testing.T) {
 }
 
 func TestCoordinationEndsWithTheFirstVNFCThatFails(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	r := newRunner(t)
 	c := coordination(t, "coordinate_new")
@@ -300,6 +435,7 @@ func TestCoordinationEndsWithTheFirstVNFCThatFails(t *testing.T) {
 }
 
 func TestAnOlderScriptMayWriteToItsCopiesAndIsSomebodyElseUnderRoot(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	r := newRunner(t)
 	c := python(`import getpass, os, pickle, pwd, sys

@@ -29,6 +29,20 @@ import (
 // newRunner has a directory that any user can reach, and sees that nothing is left in it.
 func newRunner(t *testing.T) *hooks.Runner {
 	t.Helper()
+
+	r := newUnasked(t, confined(t))
+	other, err := ability()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks.AbleAs(r, other)
+
+	return r
+}
+
+// newUnasked has not yet asked what this machine can do.
+func newUnasked(t *testing.T, c hooks.Confinement) *hooks.Runner {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "jibe-management-")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +51,7 @@ func newRunner(t *testing.T) *hooks.Runner {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r := &hooks.Runner{Dir: filepath.Join(dir, "hooks"), Confinement: confined()}
+	r := &hooks.Runner{Dir: filepath.Join(dir, "hooks"), Confinement: c}
 	t.Cleanup(func() {
 		if left, err := os.ReadDir(r.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
@@ -84,6 +98,7 @@ func fails(t *testing.T, r *hooks.Runner, c hooks.Call) *hooks.FailedError {
 }
 
 func TestAHookReadsItsInputAndSaysWhatIsLogged(t *testing.T) {
+	t.Parallel()
 	c := shell(`m=$(sed 's/.*"operation":{"id":"\([^"]*\)".*/\1/'); echo "{\"message\": \"for $m\", \"later\": {\"attribute\": 1}}"`)
 	c.Input.Operation.ID = "op-1"
 	if got := run(t, newRunner(t), c); got != "for op-1" {
@@ -92,6 +107,7 @@ func TestAHookReadsItsInputAndSaysWhatIsLogged(t *testing.T) {
 }
 
 func TestInputHasNoNullWhereAListIsAndTellsTheWorkingCopies(t *testing.T) {
+	t.Parallel()
 	c := shell(`cat > "$TMPDIR/in"; cat "$(sed 's/.*"before":{[^}]*"dir":"\([^"]*\)".*/\1/' "$TMPDIR/in")/version" >&2; echo >&2
 cat "$(sed 's/.*"after":{[^}]*"dir":"\([^"]*\)".*/\1/' "$TMPDIR/in")/version" >&2; echo >&2; cat "$TMPDIR/in" >&2; exit 1`)
 	c.Package.Files.(fstest.MapFS)["version"] = &fstest.MapFile{Data: []byte("1")}
@@ -118,6 +134,7 @@ cat "$(sed 's/.*"after":{[^}]*"dir":"\([^"]*\)".*/\1/' "$TMPDIR/in")/version" >&
 }
 
 func TestAHookNeedNotReadItsInput(t *testing.T) {
+	t.Parallel()
 	c := shell(`exec <&-; echo '{"message": "done"}'`)
 	c.Input.Params = map[string]any{"long": strings.Repeat("x", 1<<20)}
 	if got := run(t, newRunner(t), c); got != "done" {
@@ -146,6 +163,7 @@ func TestTheEnvironmentHoldsNothingOfJibe(t *testing.T) {
 }
 
 func TestTheWorkingCopyIsReadOnlyAndExecutablesInItCanBeRun(t *testing.T) {
+	t.Parallel()
 	c := shell(`cd "$(dirname "$0")/.." || exit 2
 [ "$PWD" = "$(pwd -P)" ] && [ -x Scripts/helper ] && [ -x bin/tool ] && [ ! -x data.txt ] || { ls -lR >&2; exit 3; }
 Scripts/helper || exit 4
@@ -161,6 +179,7 @@ stat -c %a . Scripts data.txt Scripts/helper "$KUBECONFIG" >&2; exit 1`)
 }
 
 func TestPythonIsRunWithoutBeingTold(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil && !testenv.Required() {
 		t.Skip("there is no python3")
 	}
@@ -172,6 +191,7 @@ func TestPythonIsRunWithoutBeingTold(t *testing.T) {
 }
 
 func TestAnExitCodeIsAFailureWithTheEndOfStandardError(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	got := fails(t, r, shell(`echo no route to the balancer >&2; exit 3`))
 	if got.Error() != "hook Scripts/run failed: exit status 3: no route to the balancer" {
@@ -184,23 +204,31 @@ func TestAnExitCodeIsAFailureWithTheEndOfStandardError(t *testing.T) {
 }
 
 func TestGarbageOnStandardOutputIsAFailureThatQuotesIt(t *testing.T) {
-	r := newRunner(t)
-	for script, want := range map[string]string{
-		`echo 'Hello there'`:                 `"Hello there"`,
-		`echo '["a"]'`:                       `a`,
-		`echo null`:                          `"null"`,
-		`echo '{"message": 1}'`:              `\"message\": 1`,
-		`echo '{}'; echo '{"message": "b"}'`: `after top-level value`,
-		`printf '{"message": "cut'`:          `cut`,
+	t.Parallel()
+	for stdout, want := range map[string]string{
+		"Hello there\n":              `"Hello there"`,
+		`["a"]`:                      `a`,
+		"null\n":                     `"null"`,
+		`{"message": 1}`:             `\"message\": 1`,
+		"{}\n{\"message\": \"b\"}\n": `after top-level value`,
+		`{"message": "cut`:           `cut`,
 	} {
-		if got := fails(t, r, shell(script)); !strings.Contains(got.Reason, want) || !strings.Contains(got.Reason, "JSON") {
-			t.Errorf("%s: %v", script, got)
+		if _, reason := hooks.OutputOf(hooks.Call{}, []byte(stdout)); !strings.Contains(reason, want) || !strings.Contains(reason, "JSON") {
+			t.Errorf("%s: %s", stdout, reason)
 		}
 	}
-	for _, script := range []string{``, `echo`, `echo '{}'`} {
-		if got := run(t, r, shell(script)); got != "" {
-			t.Errorf("%s: %q", script, got)
+	for _, stdout := range []string{"", "\n", "{}\n"} {
+		if got, reason := hooks.OutputOf(hooks.Call{}, []byte(stdout)); got.Message != "" || reason != "" {
+			t.Errorf("%q: %q, %s", stdout, got.Message, reason)
 		}
+	}
+
+	r := newRunner(t)
+	if got := fails(t, r, shell(`echo 'Hello there'`)); !strings.Contains(got.Reason, `"Hello there"`) || !strings.Contains(got.Reason, "JSON") {
+		t.Errorf("of a program: %v", got)
+	}
+	if got := run(t, r, shell(``)); got != "" {
+		t.Errorf("of a program that says nothing: %q", got)
 	}
 }
 
@@ -213,12 +241,17 @@ func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
 			t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
 		}
 	}()
+	size := 1_000_000_000
+	if testing.Short() {
+		size /= 10 // more than may be allocated all the same
+	}
+
 	var lines int
 	r.Log = func(hooks.Input, string, string) { lines++ }
-	if got := fails(t, r, shell(`head -c 1000000000 /dev/zero`)); !strings.HasPrefix(got.Reason, "wrote more than 1048576 bytes to standard output") {
+	if got := fails(t, r, shell(fmt.Sprintf(`head -c %d /dev/zero`, size))); !strings.HasPrefix(got.Reason, "wrote more than 1048576 bytes to standard output") {
 		t.Error(got)
 	}
-	if got := fails(t, r, shell(`yes "a line" | head -c 1000000000 >&2; head -c 1000000000 /dev/zero >&2; exit 1`)); got.Reason != "exit status 1" || len(got.Stderr) > 8<<10+8 {
+	if got := fails(t, r, shell(fmt.Sprintf(`yes "a line" | head -c %[1]d >&2; head -c %[1]d /dev/zero >&2; exit 1`, size))); got.Reason != "exit status 1" || len(got.Stderr) > 8<<10+8 {
 		t.Errorf("%s: %d bytes", got.Reason, len(got.Stderr))
 	}
 	if lines < 100 || lines > 1001 {
@@ -227,6 +260,7 @@ func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
 }
 
 func TestLinesOfStandardErrorAreLoggedAsTheyCome(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	var lines []string
 	r.Log = func(in hooks.Input, path, line string) { lines = append(lines, in.Hook+" "+path+" "+line) }
@@ -237,6 +271,7 @@ func TestLinesOfStandardErrorAreLoggedAsTheyCome(t *testing.T) {
 }
 
 func TestSecretsAreInNoErrorNoLogAndNoMessage(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	var logged strings.Builder
 	r.Log = func(_ hooks.Input, _, line string) { logged.WriteString(line + "\n") }
@@ -277,17 +312,27 @@ echo '{"message": "logged in with hunter2"}'; [ "$JIBE_HOOK" = coordinate_new ] 
 }
 
 func TestASecretThatIsCutInTwoIsNotShown(t *testing.T) {
+	t.Parallel()
 	secret := strings.Repeat("s3cret", 20)
 	for shift := range 30 {
-		c := shell(fmt.Sprintf(`printf '%s' >&2; head -c %d /dev/zero | tr '\0' . >&2; exit 1`, secret, 8<<10-60+shift))
+		dots := 8<<10 - 60 + shift
+		c := shell(fmt.Sprintf(`printf '%s' >&2; head -c %d /dev/zero | tr '\0' . >&2; exit 1`, secret, dots))
 		c.Input.CoordinationParams = map[string]any{"password": secret}
-		if got := fails(t, newRunner(t), c); strings.Contains(got.Stderr, "ret") {
-			t.Fatalf("shown: %q", got.Stderr[:80])
+		if got := hooks.StderrOf(c, secret, strings.Repeat(".", dots)); strings.Contains(got, "ret") || !strings.Contains(got, "...") {
+			t.Fatalf("shown: %q", got[:80])
+		}
+
+		if shift > 0 {
+			continue
+		}
+		if got := fails(t, newRunner(t), c); strings.Contains(got.Stderr, "ret") || !strings.Contains(got.Stderr, "...") {
+			t.Fatalf("shown of a program: %q", got.Stderr[:80])
 		}
 	}
 }
 
 func TestWhatCantBeRunSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	p := pack(map[string]string{
 		"Scripts/run": "#!/bin/sh\n", "data": "just text", "empty": "", "none": "#!/opt/none/perl -w\n", "windows": "#!/bin/sh\r\nexit 0\r\n",
@@ -328,6 +373,7 @@ func without(m fstest.MapFS, name string) fstest.MapFS {
 }
 
 func TestAHostilePackageIsNotWrittenOut(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -353,12 +399,13 @@ func TestAHostilePackageIsNotWrittenOut(t *testing.T) {
 }
 
 func TestNoMoreHooksRunAtOnceThanMay(t *testing.T) {
+	t.Parallel()
 	r, n := newUnconfined(t), newNote(t)
 	r.Parallel = 2
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Go(func() {
-			if _, err := r.Run(t.Context(), shell(fmt.Sprintf(`cd %s; touch run-%d; ls run-* | wc -l > seen-%[2]d; sleep 0.3; rm run-%[2]d`, n.dir, i))); err != nil {
+			if _, err := r.Run(t.Context(), shell(fmt.Sprintf(`cd %s; touch run-%d; ls run-* | wc -l > seen-%[2]d; sleep 0.1; rm run-%[2]d`, n.dir, i))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -388,6 +435,7 @@ func TestNoMoreHooksRunAtOnceThanMay(t *testing.T) {
 }
 
 func TestWhereJibeIsRootHooksAreSomebodyElse(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("Jibe isn't root here")
 	}
@@ -430,6 +478,7 @@ id -un >&2; id -G >&2; exit 1`, private, r.Dir))
 }
 
 func TestADirectoryThatSomebodyElseMayWriteToIsNotUsed(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	if err := os.Mkdir(r.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -442,8 +491,11 @@ func TestADirectoryThatSomebodyElseMayWriteToIsNotUsed(t *testing.T) {
 	}
 }
 
+// They aren't confined: then a process is forked from this one and becomes the hook at once, and most of
+// them may hold another's file open.
 func TestHooksThatAreWrittenOutTogetherAllStart(t *testing.T) {
-	r := newRunner(t)
+	t.Parallel()
+	r := newUnconfined(t)
 	tool, err := os.ReadFile("/bin/true")
 	if err != nil {
 		t.Fatal(err)
@@ -461,6 +513,7 @@ func TestHooksThatAreWrittenOutTogetherAllStart(t *testing.T) {
 }
 
 func TestAHookFindsTheTraceThatItsRunBelongsTo(t *testing.T) {
+	t.Parallel()
 	c := shell(`echo "{\"message\": \"$TRACEPARENT, ${TRACEPARENT+set}\"}"`)
 	if got := run(t, newRunner(t), c); got != ", " {
 		t.Errorf("without a trace the environment says %q", got)

@@ -189,6 +189,7 @@ func TestTheGuidesExamplesFitTheContract(t *testing.T) {
 }
 
 func TestEmptyInputFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	s := readSchema(t, "program-input.schema.json")
 	c := shell(`cat >&2; exit 1`)
 	c.Input = hooks.Input{VDUs: []hooks.VDU{{ID: "vdu1"}}, Before: &hooks.Package{}}

@@ -59,6 +59,7 @@ func computing(t *testing.T, class string) hooks.Call {
 }
 
 func TestOfAUserDataClassWhatJibeDoesNotKnowByItselfIsTaken(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	var said []string
 	for class, want := range map[string]object{
@@ -86,6 +87,7 @@ func TestOfAUserDataClassWhatJibeDoesNotKnowByItselfIsTaken(t *testing.T) {
 }
 
 func TestAUserDataClassThatCantRunSaysWhy(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	for class, why := range map[string]string{"": "class is missing", "Nobody": "has no class Nobody", "Wrong": "Wrong.instantiate returned no dict"} {
 		if got := fails(t, r, computing(t, class)); !strings.Contains(got.Stderr, why) {

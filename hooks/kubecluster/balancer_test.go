@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // vipLinks are external networks that give vip_CP an address, by the name that the VNFD maps.
@@ -93,12 +94,8 @@ func TestTheVirtualAddressIsThatOfTheConnectionPointOrOfTheParameters(t *testing
 // Three masters whose API server is played by a TLS server at its port: haproxy and keepalived
 // are real.
 func TestMastersForwardToEachOtherAndMoveTheirAddress(t *testing.T) {
-	if out, err := exec.CommandContext(t.Context(), "../../test/need", "keepalived", "keepalived").CombinedOutput(); err != nil {
-		t.Fatalf("keepalived: %v: %s", err, out)
-	}
-	if out, err := exec.CommandContext(t.Context(), "../../test/need", "haproxy", "haproxy").CombinedOutput(); err != nil {
-		t.Fatalf("haproxy: %v: %s", err, out)
-	}
+	testenv.Program(t, "keepalived", "keepalived")
+	testenv.Program(t, "haproxy", "haproxy")
 	s := newSite(t, "10.208.4.0/24")
 	targets := s.machines("MasterVDU", 3)
 	const virtual = "10.208.4.200"

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,16 +20,14 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/nodes"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // Everything on these machines is real: kubeadm, kubelets, containerd, etcd, haproxy and
 // keepalived. The driver builds the cluster and heals one of its masters.
 func TestAMasterOfThreeIsHealedWhileTheirAddressAnswers(t *testing.T) {
-	for _, name := range []string{"keepalived", "haproxy"} {
-		if out, err := exec.CommandContext(t.Context(), "../../test/need", name, name).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", name, err, out)
-		}
-	}
+	testenv.Program(t, "keepalived", "keepalived")
+	testenv.Program(t, "haproxy", "haproxy")
 	m := nodes.Need(t)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(haPackage)); err != nil {
