@@ -205,6 +205,7 @@ func (x *onForge) once(operations []string) {
 }
 
 func TestAForgeThatEnforcesItsLimitsRefusesNothingHoweverMuchIsAskedOfJibe(t *testing.T) {
+	kit.Long(t)
 	t.Parallel() // it mostly waits
 	for _, kind := range []forges.Kind{forges.GitHub, forges.GitLab} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -259,6 +260,7 @@ func TestAForgeThatEnforcesItsLimitsRefusesNothingHoweverMuchIsAskedOfJibe(t *te
 }
 
 func TestAForgeThatRefusesIsLeftAloneAsItAsksAndNothingIsLostOrRepeated(t *testing.T) {
+	kit.Long(t)
 	t.Parallel() // it mostly waits
 	for _, kind := range []forges.Kind{forges.GitHub, forges.GitLab} {
 		t.Run(string(kind), func(t *testing.T) {

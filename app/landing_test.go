@@ -113,6 +113,7 @@ func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
 }
 
 func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
+	kit.Long(t)
 	s := withPushers(t)
 	many := map[string]string{}
 	for n := range 12 {
@@ -243,6 +244,7 @@ func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
 }
 
 func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
+	kit.Long(t)
 	people, landings, deaths := 4, 4, 3
 	if testing.Short() {
 		people, landings, deaths = 2, 2, 1

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // piped is a listener in memory, so that time is that of a bubble.
@@ -101,6 +103,7 @@ func talk(t *testing.T, p *piped, text string) (answer string, took time.Duratio
 }
 
 func TestClientsThatAreTooSlowLoseTheirConnection(t *testing.T) {
+	kit.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		readErr := make(chan error, 1)
 		with := func(short limits) *piped {

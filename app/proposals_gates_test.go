@@ -59,6 +59,7 @@ func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterI
 }
 
 func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	frozen := fmt.Sprintf("freezes:\n- {from: %s, until: %s, reason: new year}\n", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	freeze := func(is bool) {

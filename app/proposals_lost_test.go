@@ -34,6 +34,7 @@ func (p *proposing) steps() string {
 }
 
 func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)

@@ -160,6 +160,7 @@ func (p *proposing) rolledBack(operation, why string) {
 }
 
 func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	for n, how := range []string{"merge", "squash", "rebase"} {
 		before := strings.TrimSpace(p.work.Git("ls-remote", "origin", "refs/heads/main"))

@@ -116,6 +116,7 @@ func as(s *process.Server, name, repository string) string {
 }
 
 func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
+	kit.Long(t)
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
 	base := p.to.Head()
@@ -248,6 +249,7 @@ func TestWhoMayReadSomeProjectsDoesNotFetchThemAll(t *testing.T) {
 }
 
 func TestPackageRepositoriesAreTheirPackagersAndLoseNothing(t *testing.T) {
+	kit.Long(t)
 	s := withPushers(t)
 	p := newPushes(t, s, "packages/packages.git")
 	commit := func(name, parent string) string { return p.from.Commit(name, map[string]string{name: name}, parent) }

@@ -24,6 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/store/redis"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
@@ -233,6 +234,7 @@ func older(t testing.TB, archive []byte, place string) []byte {
 
 // TestEachByteThatChangedIsNoticed changes one byte at a time of a whole backup.
 func TestEachByteThatChangedIsNoticed(t *testing.T) {
+	kit.Long(t)
 	_, archive := take(t)
 	var whole backup.Checker
 	whole.Write(archive)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -60,6 +61,7 @@ func (p *planned) rename(from, to string) {
 }
 
 func TestValidateSaysOfFilesThatAreNotCommittedWhatTheHookSaysOfTheirPush(t *testing.T) {
+	kit.Long(t)
 	for name, c := range map[string]struct {
 		change  func(p *planned)
 		options []string
@@ -195,6 +197,7 @@ func everything(t *testing.T, dir string) map[string]string {
 }
 
 func TestNeitherTheCloneNorItsIndexChangesAndWhatGitIgnoresDoesNotCount(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	p.git("-C", p.dir, "switch", "-q", "-c", "upgrade")
 	p.write("instances/a/vnf.yaml", "name: a\nvnfdId: v2\n\n\n\nflavour: simple\n")
@@ -270,6 +273,7 @@ func TestACloneThatIsBehindIsAdvisedToFetchFirstAndTakesNothingOfOthersBack(t *t
 }
 
 func TestAShallowCheckoutOfAPullRequestIsHeldAgainstWhatTheServerHas(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	p.git("-C", p.dir, "switch", "-q", "-c", "change")
 	p.write("instances/b/vnf.yaml", "name: changed\nvnfdId: v1\n")

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // planned is a server with the head of a repository, which keeps the last proposal that it
@@ -151,6 +152,7 @@ func TestThePlanOfABranchIsWhatItWouldChangeOnceMerged(t *testing.T) {
 }
 
 func TestABranchThatConflictsOrIsUnknownIsNotPlanned(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	p.git("-C", p.dir, "switch", "-q", "-c", "upgrade")
 	p.write("instances/a/vnf.yaml", "name: a\nvnfdId: v2\n")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // longHistory is a closed repository in which one instance was changed n times and has notes, and
@@ -125,6 +126,7 @@ func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
 }
 
 func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, revs := longHistory(t, 12)

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestTheAuthorsOfAllInstancesAreThoseThatGitNames(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{})

@@ -71,6 +71,7 @@ func (x *exchanges) observe(command string, _ time.Duration, err error) {
 // An interval that is longer than the test shows that a push which git has not even sent doesn't
 // wait for it, nor for anything else.
 func TestAPushThatOthersWereFasterThanIsMadeAgainAtOnceAfterOneFetch(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const faster = 5
@@ -161,6 +162,7 @@ func TestWritesThatComeWhileAPushIsMadeAgainGoWithIt(t *testing.T) {
 }
 
 func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const replicas, writers, lasts = 3, 6, 5 * time.Second

@@ -34,6 +34,7 @@ func scale(ctx context.Context, r *Repo, n int, op string) (desired.Revision, er
 }
 
 func TestAPushWhoseAnswerIsLostLandsExactlyOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for _, c := range []struct {
@@ -171,6 +172,7 @@ func TestAPushInDoubtWhileTheRemoteIsAwayIsAnsweredWhenItIsBack(t *testing.T) {
 }
 
 func TestAPushThatAFormerProcessLeftInDoubtIsTakenOrCanNotArriveAnyMore(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for _, taken := range []bool{true, false} {

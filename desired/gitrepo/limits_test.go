@@ -16,6 +16,7 @@ import (
 )
 
 func TestAPushThatTheRemoteLimitsIsMadeOnceAndWhenItIsTold(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := forges.New(t, forges.GitHub, forges.Limits{Pushes: forges.Rate{N: 2, Within: 3 * time.Second}})
@@ -75,6 +76,7 @@ func TestWhatAForgeSaysOfALimitIsReadAndNothingElse(t *testing.T) {
 }
 
 func TestALimitOfBranchesFoldersAndSizesIsToldToWhoAsksAndKeepsNobodyElse(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := forges.New(t, forges.GitHub, forges.Limits{Tree: forges.Tree{Branches: 2, File: 4000, Entries: 256, Depth: 6}})

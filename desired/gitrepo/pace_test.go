@@ -34,6 +34,7 @@ func (f *httpForge) counts() (pushes, refused int) {
 }
 
 func TestAForgeThatLimitsPushesRefusesNoneHoweverMuchIsWritten(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const writers, lasts = 64, 5 * time.Second
@@ -195,6 +196,7 @@ func TestNotesAndPinsTravelWithTheCommitsInOnePush(t *testing.T) {
 }
 
 func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, refuse := range map[string]func(t *testing.T, dir string, r *Repo){

@@ -40,6 +40,7 @@ func onceEach(tb testing.TB, got, want []string) {
 }
 
 func TestNoCommitIsLostAmongWritersPushesAndRepacks(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const writers, pushers, writes, pushes = 6, 3, 25, 4
@@ -145,6 +146,7 @@ func sameAsFresh(tb testing.TB, r *Repo) {
 }
 
 func TestReadersSurviveRepacks(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{CacheBytes: 1 << 10, RepackAbove: 1 << 30}) // nothing stays cached

@@ -21,6 +21,7 @@ func bareRemote(tb testing.TB) string {
 }
 
 func TestTwoProcessesShareARemoteWithoutLoss(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

@@ -43,6 +43,7 @@ func replica(t *testing.T, s store.Store, remote, name string, opt Options) *Rep
 }
 
 func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const replicas, writers = 3, 64

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // authority makes a root and the certificate of a vendor, as files of openssl in the lab, and
@@ -84,6 +85,7 @@ func (l *lab) imports(dir string, versions map[string]map[string][]byte) {
 }
 
 func TestOfAPackageInGitWithASignedManifestNoByteCanBeChanged(t *testing.T) {
+	kit.Long(t)
 	l := newLab(t)
 	roots, _ := l.authority("vendor"), l.authority("stranger")
 	good := l.sealed("amf", "vendor")

@@ -16,6 +16,7 @@ import (
 	"testing/fstest"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestManyReadersShareOnePackage(t *testing.T) {
@@ -86,6 +87,7 @@ func TestAPackageReadsAsAFileSystem(t *testing.T) {
 }
 
 func TestLargeFilesAreReadOutOfGitAndNotHeld(t *testing.T) {
+	kit.Long(t)
 	l := newLab(t)
 	l.c.most.held = 1 << 10
 	up := l.upstream("amf")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // record is a [Head] in memory. Where dead is set, nothing can be put there any more, as by a replica
@@ -137,6 +138,7 @@ func TestAnUploadIsPushedToTheGitServerAndSeenByTheOthers(t *testing.T) {
 }
 
 func TestEditsOfReplicasAndOfAPersonAreAllKept(t *testing.T) {
+	kit.Long(t)
 	home, head := server(t), &record{}
 	labs := []*lab{replica(t, home, head), replica(t, home, head), replica(t, home, head)}
 	labs[0].onboard(&Record{ID: "first", VnfdID: "amf-id"}, labs[0].imported("amf-id", "1.0", nil))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const leaked = "pa55word-nobody-may-print"
@@ -106,6 +107,7 @@ func TestAScanFindsSecretsInClearOfEachCommitAndBranch(t *testing.T) {
 }
 
 func TestAScanOfTenThousandCommitsReadsEachFileOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", "--bare", "-b", "main", dir).CombinedOutput(); err != nil {

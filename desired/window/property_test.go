@@ -23,6 +23,9 @@ func TestNothingIsOpenThatACalendarOnPaperHasClosed(t *testing.T) {
 	t.Logf("JIBE_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	rules, times := 200, 200
+	if testing.Short() {
+		rules = 20
+	}
 	if n, _ := strconv.Atoi(os.Getenv("JIBE_CASES")); n > 0 {
 		rules, times = max(n/1000, 1), 1000
 	}

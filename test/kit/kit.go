@@ -129,3 +129,12 @@ func Golden(t testing.TB, path string, got []byte) {
 		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", path, diff)
 	}
 }
+
+// Long skips a test that takes long in a short run, as "make test" is one. "make test-all" runs it.
+func Long(t testing.TB) {
+	t.Helper()
+
+	if testing.Short() {
+		t.Skip("it takes long: make test-all runs it, and so does go test without -short")
+	}
+}
