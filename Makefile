@@ -28,9 +28,10 @@ BENCHFLAGS   ?=
 # The release is made from another folder.
 abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(RELEASE_KEY)))
 
-# Most tests wait, for processes and disks, more than they compute: more packages and tests run at once than
-# there are processors. make lint vets.
-test_flags := -vet=off -p $(shell echo $$(($$(nproc) + 2))) -parallel 8
+# Most tests wait, for processes and disks, more than they compute: more of them run at once than there are
+# processors. Real parts do compute. make lint vets.
+quick_flags := -short -vet=off -p $(shell echo $$(($$(nproc) + 1))) -parallel 6
+test_flags  := -vet=off -parallel 4
 
 # Without what has tests use real parts.
 without_parts := env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK -u JIBE_TEST_GITEA_URL
@@ -98,7 +99,7 @@ vulncheck: ## whether Jibe calls anything that Go's vulnerability database knows
 .PHONY: test
 test: ## the tests that need Go and git alone: 3 minutes on two cores once all is compiled, 10 the first time
 	@mkdir -p $(LAST); result=0; \
-	$(without_parts) $(GOTESTSUM) --jsonfile $(LAST)/quick.json --packages "$(PKG)" -- -short -timeout $(QUICK_TIMEOUT) $(test_flags) $(GOTESTFLAGS) || result=1; \
+	$(without_parts) $(GOTESTSUM) --jsonfile $(LAST)/quick.json --packages "$(PKG)" -- -timeout $(QUICK_TIMEOUT) $(quick_flags) $(GOTESTFLAGS) || result=1; \
 	go run ./test/results summary -also "The skipped ones need a real part, or longer: make test-all runs all." $(LAST)/quick.json || result=1; \
 	exit $$result
 
