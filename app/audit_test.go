@@ -60,6 +60,7 @@ func send(t *testing.T, s *process.Server, method, path, body string, header ...
 }
 
 func TestEachWriteRefusalAndFailedLoginIsOnRecordWhenItIsAnswered(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	viewer := "viewers-token-0123456789"
 	s, stop := start(t, data, &sim.Cloud{}, "")
@@ -143,6 +144,7 @@ func TestEachWriteRefusalAndFailedLoginIsOnRecordWhenItIsAnswered(t *testing.T) 
 }
 
 func TestAChangedTokenFileAndTheCommitOfAVIMAreOnRecord(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s, stop := start(t, data, &sim.Cloud{}, "")
 	defer stop()
@@ -174,6 +176,7 @@ func TestAChangedTokenFileAndTheCommitOfAVIMAreOnRecord(t *testing.T) {
 }
 
 func TestWhoGuessesIsSlowedDownAndNotWhoIsKnown(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), &sim.Cloud{}, "")
 	defer stop()
 	const path = "/vnflcm/v2/vnf_instances"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/test/kit"
@@ -29,7 +30,7 @@ type callers struct {
 
 func newCallers(t *testing.T) callers {
 	t.Helper()
-	s := withPushers(t)
+	s := servesPushers(t, app.Options{})
 	if err := os.WriteFile(datadir.TokensFile(s.Data), []byte(pushTokens+elementManagers), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +88,7 @@ func (c callers) ids() map[string]string {
 }
 
 func TestJibesOwnAPIIsConfinedToTheProjectsAndInterfaceOfItsCaller(t *testing.T) {
+	t.Parallel()
 	c := newCallers(t)
 	ids := c.ids()
 	for what, k := range map[string]struct{ target, key, who, want string }{
@@ -129,6 +131,7 @@ func TestJibesOwnAPIIsConfinedToTheProjectsAndInterfaceOfItsCaller(t *testing.T)
 }
 
 func TestOnlyWhatConcernsTheCallersProjectsIsJudgedAndPlannedForThem(t *testing.T) {
+	t.Parallel()
 	c := newCallers(t)
 	ids := c.ids()
 	head := func(dir string) string {
@@ -175,6 +178,7 @@ func TestOnlyWhatConcernsTheCallersProjectsIsJudgedAndPlannedForThem(t *testing.
 }
 
 func TestTheRegistryOfVIMsIsReadByViewersOfEverythingAndChangedByAdminsAlone(t *testing.T) {
+	t.Parallel()
 	c := newCallers(t)
 	for name, reads := range map[string]bool{"root": true, "read": true, "plan": true, "pack": true, "ops": true, "east": false, "both": false, "em": false, "emea": false} {
 		for _, route := range []struct {
@@ -204,6 +208,7 @@ func TestTheRegistryOfVIMsIsReadByViewersOfEverythingAndChangedByAdminsAlone(t *
 }
 
 func TestGitIsNoInterfaceOfSOL002(t *testing.T) {
+	t.Parallel()
 	c := newCallers(t)
 	for _, name := range []string{"em", "emea"} {
 		for _, repository := range []string{"desired.git", "packages/packages.git"} {

@@ -62,6 +62,7 @@ func instance(extra string) string {
 }
 
 func TestDriftIsReportedByTheAPIAndTheMetrics(t *testing.T) {
+	t.Parallel()
 	cloud := sim.NewCloud()
 	s, stop := start(t, t.TempDir(), cloud, "")
 	t.Cleanup(stop)
@@ -127,6 +128,7 @@ func TestDriftIsReportedByTheAPIAndTheMetrics(t *testing.T) {
 }
 
 func TestDriftOfAnUnknownInstanceIsNotFoundRatherThanNone(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/drift?instance=nobody", nil)

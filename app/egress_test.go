@@ -16,6 +16,7 @@ import (
 )
 
 func TestUnlessAFlagSaysSoNobodyHasJibeCallThisMachine(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

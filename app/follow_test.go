@@ -195,6 +195,7 @@ func (f *followed) settles(branch, want string) {
 }
 
 func TestAnInstanceFollowsItsPackageOneStepAtATime(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "follow: ~1.4 # not further\n")
 	f.cloud.SetLatency(200 * time.Millisecond)
 	f.release(nil, "1.4.2", "1.5.0", "1.4.10", "1.4.1", "1.4.11-rc.1", "1.3.9")
@@ -220,6 +221,7 @@ func TestAnInstanceFollowsItsPackageOneStepAtATime(t *testing.T) {
 }
 
 func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "follow: ~1.4\n")
 	f.cloud.Fail(followObject, "the image can't be pulled")
 	f.release(nil, "1.4.1")
@@ -266,6 +268,7 @@ func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) 
 }
 
 func TestWithABranchTheNextVersionIsProposedThereOnce(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "follow: {versions: ~1.4, branch: upgrades/web}\n")
 	f.release(nil, "1.4.1")
 	const branch, first = "upgrades/web", "Follow ~1.4: web to 1.4.1"
@@ -313,6 +316,7 @@ func must(b []byte, err error) []byte {
 }
 
 func TestASuspendedInstanceFollowsNothingUntilItIsReleased(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "follow: \">=1.4, <2\"\nsuspend: false\n")
 	suspend := func(from, to string) {
 		t.Helper()
@@ -328,6 +332,7 @@ func TestASuspendedInstanceFollowsNothingUntilItIsReleased(t *testing.T) {
 }
 
 func TestAVersionThatWouldBeRefusedIsPassedOver(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "follow: ~1.4\nlevels: {front: 2}\n")
 	f.release(strings.NewReplacer("front:", "rear:", "aspect: front", "aspect: rear").Replace, "1.4.1")
 	f.known("1.4.1")
@@ -338,6 +343,7 @@ func TestAVersionThatWouldBeRefusedIsPassedOver(t *testing.T) {
 }
 
 func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	const many = 100
 	files := map[string]string{}

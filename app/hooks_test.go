@@ -16,6 +16,7 @@ import (
 const hookedID = "6f7f4b0e-54b6-4a4e-9d3c-2f6f0d9b7c55"
 
 func TestAScalingWhoseHookMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksSkip(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	f.release(func(text string) string {
 		const node = "      type: examples.small.VNF\n      properties:\n        flavour_description"

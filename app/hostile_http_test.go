@@ -16,6 +16,7 @@ import (
 // TestNoRequestIsHiddenInAnother sends what a proxy in front may take for one request and a
 // careless server for two.
 func TestNoRequestIsHiddenInAnother(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), &sim.Cloud{}, "")
 	defer stop()
 	auth := "Authorization: Bearer " + s.Token + "\r\nVersion: 2.0.0\r\nHost: x\r\n"
@@ -87,6 +88,7 @@ func converse(t *testing.T, url, text string) (answers []*http.Response) {
 
 // TestWhoIsNotKnownLearnsNothing asks without a token for what is there and what isn't.
 func TestWhoIsNotKnownLearnsNothingAndUnknownPathsAreProblemDetails(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), &sim.Cloud{}, "")
 	defer stop()
 	ask := func(method, path, token string) (int, http.Header, string) {

@@ -37,6 +37,7 @@ func head(t *testing.T, s *process.Server) string {
 }
 
 func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := withPushers(t)
 	w := process.NewWorkTree(t, as(s, "ops", "desired.git"))
 	const mine, other = "instances/east/amf/vnf.yaml", "instances/west/amf/vnf.yaml"
@@ -114,6 +115,7 @@ func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
 
 func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 	kit.Long(t)
+	t.Parallel()
 	s := withPushers(t)
 	many := map[string]string{}
 	for n := range 12 {
@@ -192,6 +194,7 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 }
 
 func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	data, keys := pushData(t, pushTokens), t.TempDir()
 	var trusted strings.Builder
 	for _, name := range []string{"ops", "east"} {
@@ -245,6 +248,7 @@ func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
 
 func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 	kit.Long(t)
+	t.Parallel()
 	people, landings, deaths := 4, 4, 3
 	if testing.Short() {
 		people, landings, deaths = 2, 2, 1
@@ -365,6 +369,7 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 }
 
 func TestAScaleLandsOverThePinThatJibeMadeMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := process.Start(t, pushData(t, pushTokens))
 	s.AwaitPackages(t, process.SmallVnfd)
 	w := process.NewWorkTree(t, s.Desired())

@@ -79,6 +79,7 @@ func ourFamilies(text string) map[string]string {
 }
 
 func TestPromtoolFindsNothingWrongWithTheMetrics(t *testing.T) {
+	t.Parallel()
 	promtool := testenv.Program(t, "promtool", "prometheus")
 	text := scrape(t, worked(t), "text/plain")
 	cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
@@ -133,6 +134,7 @@ var rareFamilies = map[string]string{
 }
 
 func TestTheGuideListsEveryMetricAndNoOther(t *testing.T) {
+	t.Parallel()
 	text := scrape(t, worked(t), "text/plain")
 	shown := ourFamilies(text)
 	guide, err := os.ReadFile(filepath.Join(process.Root(), "docs", "guide", "metrics.md"))

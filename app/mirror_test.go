@@ -99,6 +99,7 @@ func (m *mirrored) unchanged(was string, n int) {
 const east, west = "instances/east/amf/vnf.yaml", "instances/west/amf/vnf.yaml"
 
 func TestAPushToAMirrorIsOnTheForgeBeforeItIsAnswered(t *testing.T) {
+	t.Parallel()
 	m := withMirrors(t, 1)
 	w := m.clone(0, "east")
 	w.Replace(east, "name: amf-east\n", "name: amf-east # the blue one\n")
@@ -157,6 +158,7 @@ func TestAPushToAMirrorIsOnTheForgeBeforeItIsAnswered(t *testing.T) {
 }
 
 func TestAPushToAMirrorWhoseForgeIsAwayOrRefusesChangesNothing(t *testing.T) {
+	t.Parallel()
 	m := withMirrors(t, 1)
 	w := m.clone(0, "ops")
 	w.Replace(east, "name: amf-east\n", "name: amf-east # the blue one\n")
@@ -194,6 +196,7 @@ func TestAPushToAMirrorWhoseForgeIsAwayOrRefusesChangesNothing(t *testing.T) {
 }
 
 func TestFromAMirrorOnlyTheBranchIsPushedOnAndTheForgeIsNamedForTheRest(t *testing.T) {
+	t.Parallel()
 	forge := process.NewForge(t, map[string]string{"README.md": "First\n"})
 	data := process.ShortTempDir(t)
 	if err := os.WriteFile(datadir.TokensFile(data), []byte(pushTokens), 0o600); err != nil {
@@ -214,6 +217,7 @@ func TestFromAMirrorOnlyTheBranchIsPushedOnAndTheForgeIsNamedForTheRest(t *testi
 }
 
 func TestPushesThroughSeveralMirrorsAllLandAndEachShowsThem(t *testing.T) {
+	t.Parallel()
 	m := withMirrors(t, 2)
 	var all sync.WaitGroup
 	const each = 4

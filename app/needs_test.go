@@ -62,6 +62,7 @@ func inFolder(name, extra string) string {
 }
 
 func TestARequestThatHasToWaitIsAnswered202AndShownAndCancelledAtOnce(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	repository(t, s, map[string]string{

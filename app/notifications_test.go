@@ -90,6 +90,7 @@ func (h *heard) tells(t *testing.T, instance, want string) {
 }
 
 func TestSubscribersHearOfOperationsWhicheverDoorTheyCameBy(t *testing.T) {
+	t.Parallel()
 	f := newForged(t)
 	h, subscription := listen(t, f.Server)
 	passes := func(operation, by string) string {

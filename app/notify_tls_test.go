@@ -54,6 +54,7 @@ func certificate(t *testing.T, dir, name string) (cert, key string) {
 }
 
 func TestTheCertificateOfTheFlagsIsShownToSubscribers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, "jibe")
 	serverCert, serverKey := certificate(t, dir, "subscriber")

@@ -90,6 +90,7 @@ func uploaded(t *testing.T, s *process.Server, dir string) string {
 }
 
 func TestSubscribersAreToldOfPackagesThatComeByAPIAndByGit(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	defer stop()
 	told := make(chan string, 100)
@@ -136,6 +137,7 @@ func TestSubscribersAreToldOfPackagesThatComeByAPIAndByGit(t *testing.T) {
 }
 
 func TestAPackageThatIsUploadedRunsAndOneThatIsDisabledDoesNot(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	defer stop()
 	const vnfdID = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1ba0"

@@ -46,6 +46,7 @@ func ask(t *testing.T, s *process.Server, method, path string, form url.Values, 
 }
 
 func TestTokensInTheFormAreThrottledCountedAndAuditedAsThoseInAHeaderAre(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	// A token that was right before is let through, whatever comes from its address.
@@ -71,6 +72,7 @@ func TestTokensInTheFormAreThrottledCountedAndAuditedAsThoseInAHeaderAre(t *test
 }
 
 func TestALoginLinkOpensOneSessionAndNoneForAnotherSite(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	var link ui.Link
@@ -98,6 +100,7 @@ func TestALoginLinkOpensOneSessionAndNoneForAnotherSite(t *testing.T) {
 }
 
 func TestFormsThatAnotherSiteSendsAreRefused(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	resp, _ := ask(t, s, "POST", "/ui/login", url.Values{"token": {s.Token}}, "Sec-Fetch-Site", "same-origin")
@@ -119,6 +122,7 @@ func TestFormsThatAnotherSiteSendsAreRefused(t *testing.T) {
 }
 
 func TestPagesTellBrowsersWhatTheyMayDoAndFilesAreKept(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	resp, body := ask(t, s, "GET", "/ui/login", nil)
@@ -204,6 +208,7 @@ func (l *listener) next(t *testing.T) (id, kind, data string) {
 }
 
 func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	const east, west, north = "3a5c1f0e-0000-4000-8000-00000000000a", "3a5c1f0e-0000-4000-8000-00000000000b", "3a5c1f0e-0000-4000-8000-00000000000c"

@@ -58,6 +58,7 @@ func (f *followed) catalogue() string {
 }
 
 func TestAProposalOfOtherPackagesIsPreviewedAndChangesNothingThatRuns(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "follow: \"*\"\n")
 	f.upstream("nine.git", nil, "1.4.0", "9.0.0")
 	f.upstream("eight.git", nil, "1.4.0", "8.0.0")
@@ -92,6 +93,7 @@ func TestAProposalOfOtherPackagesIsPreviewedAndChangesNothingThatRuns(t *testing
 }
 
 func TestACommitThatBringsARepositoryGetsItsPinsFromThere(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	f.upstream("other.git", func(text string) string { return text + "# another build\n" }, "1.4.0")
 	change(f.desired, map[string]string{
@@ -111,6 +113,7 @@ func TestACommitThatBringsARepositoryGetsItsPinsFromThere(t *testing.T) {
 }
 
 func TestAProposalIsHeldAgainstTheCommitThatItsAuthorHasSeen(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	f.release(nil, "1.4.1")
 	f.known("1.4.1")

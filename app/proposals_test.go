@@ -345,6 +345,7 @@ func TestEveryTypeOfRequestCanBeProposed(t *testing.T) {
 }
 
 func TestARequestThatIsToBeProposedIsRefusedWhereNoForgeIsTold(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	repository(t, s, map[string]string{

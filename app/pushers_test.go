@@ -38,10 +38,28 @@ func tokenOf(name string) string {
 	return ("token-of-" + name + "-0000000000")[:len("token-of-root-0000")]
 }
 
-// withPushers starts a server that knows them, with a project each for east and west.
+// withPushers starts a server that knows them, in a process of its own whose hooks judge pushes.
 func withPushers(t *testing.T, args ...string) *process.Server {
 	t.Helper()
-	data := pushData(t, pushTokens)
+	s := process.Start(t, projectsData(t), args...)
+	s.AwaitPackages(t, process.SmallVnfd)
+	return s
+}
+
+// servesPushers is withPushers in this process, where no hook runs.
+func servesPushers(t *testing.T, o app.Options) *process.Server {
+	t.Helper()
+	o.Data = projectsData(t)
+	s, stop := startWith(t, o)
+	t.Cleanup(stop)
+	s.AwaitPackages(t, process.SmallVnfd)
+	return s
+}
+
+// projectsData is [pushData] with a project each for east and west.
+func projectsData(t *testing.T) (data string) {
+	t.Helper()
+	data = pushData(t, pushTokens)
 	change(process.BareAt(t, filepath.Join(data, "desired.git")), map[string]string{
 		"projects/east.yaml":          "instances: [east]\nrepositories: [eastern]\nvims: ['*']\nnamespaces: ['east-*']\n",
 		"projects/west.yaml":          "instances: [west]\nvims: ['*']\nnamespaces: ['west-*']\n",
@@ -51,9 +69,7 @@ func withPushers(t *testing.T, args ...string) *process.Server {
 		"instances/west/amf/vnf.yaml": fmt.Sprintf(notYet, "amf-west"),
 		"instances/else/amf/vnf.yaml": fmt.Sprintf(notYet, "amf-else"),
 	})
-	s := process.Start(t, data, args...)
-	s.AwaitPackages(t, process.SmallVnfd)
-	return s
+	return data
 }
 
 // pushData is a data directory with the small package, for a server that is started on it and knows these tokens.
@@ -117,6 +133,7 @@ func as(s *process.Server, name, repository string) string {
 
 func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 	kit.Long(t)
+	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
 	base := p.to.Head()
@@ -189,6 +206,7 @@ func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 }
 
 func TestEachPushIsInTheAuditLogAndInGitWithItsPusher(t *testing.T) {
+	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
 	push := func(who, name string) string {
@@ -232,7 +250,8 @@ func TestEachPushIsInTheAuditLogAndInGitWithItsPusher(t *testing.T) {
 }
 
 func TestWhoMayReadSomeProjectsDoesNotFetchThemAll(t *testing.T) {
-	s := withPushers(t)
+	t.Parallel()
+	s := servesPushers(t, app.Options{})
 	for who, may := range map[string]bool{"root": true, "read": true, "ops": true, "east": false, "pkge": false} {
 		out, err := process.Git(t.Context(), t.TempDir(), "ls-remote", as(s, who, "desired.git"))
 		if (err == nil) != may {
@@ -242,14 +261,15 @@ func TestWhoMayReadSomeProjectsDoesNotFetchThemAll(t *testing.T) {
 			t.Errorf("%s isn't told why: %v %s", who, err, out)
 		}
 	}
-	shared := withPushers(t, "--share-desired")
+	shared := servesPushers(t, app.Options{ShareDesired: true})
 	if out, err := process.Git(t.Context(), t.TempDir(), "ls-remote", as(shared, "east", "desired.git")); err != nil {
-		t.Errorf("--share-desired lets nobody fetch: %s", out)
+		t.Errorf("ShareDesired lets nobody fetch: %s", out)
 	}
 }
 
 func TestPackageRepositoriesAreTheirPackagersAndLoseNothing(t *testing.T) {
 	kit.Long(t)
+	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "packages/packages.git")
 	commit := func(name, parent string) string { return p.from.Commit(name, map[string]string{name: name}, parent) }
@@ -276,6 +296,7 @@ func TestPackageRepositoriesAreTheirPackagersAndLoseNothing(t *testing.T) {
 }
 
 func TestAPushIsKnownByAnIDThatItsHookAloneCanUseOnce(t *testing.T) {
+	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
 	cmd := exec.CommandContext(t.Context(), "git", "-C", p.from.Dir, "push", s.Desired(), p.commit("VIM", map[string]string{"vims/x.yaml": "type: sim\n"})+":refs/heads/main")

@@ -312,6 +312,7 @@ func (h *hooked) lose(meanwhile func()) {
 }
 
 func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsDone(t *testing.T) {
+	t.Parallel()
 	t.Run("file", func(t *testing.T) { operationsWhoseRecordsAreLost(t, newHooked(t, nil)) })
 	t.Run("Redis", func(t *testing.T) { operationsWhoseRecordsAreLost(t, newHooked(t, redisserver.Start(t))) })
 }

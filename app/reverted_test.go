@@ -29,6 +29,7 @@ func (f *followed) pin() string {
 }
 
 func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	was := f.pin()
 	// The same version of another build, which is kept as another instance ran it.

@@ -145,6 +145,7 @@ func (u *upgraded) file(failures string) string {
 }
 
 func TestWhatHasFailedIsRolledBackAtTheBudgetAndTheRestStays(t *testing.T) {
+	t.Parallel()
 	u := newUpgraded(t, 3)
 	change(u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollback")})
 	u.heals()
@@ -164,6 +165,7 @@ func TestWhatHasFailedIsRolledBackAtTheBudgetAndTheRestStays(t *testing.T) {
 }
 
 func TestAllIsTakenBackTheLastOneFirstAndInAFreezeWhereAnAdministratorsFileSaysSo(t *testing.T) {
+	t.Parallel()
 	u := newUpgraded(t, 4)
 	change(u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollbackAll, rollbackAnytime: true")})
 	kit.Eventually(t, func() error {
@@ -193,6 +195,7 @@ func TestAllIsTakenBackTheLastOneFirstAndInAFreezeWhereAnAdministratorsFileSaysS
 }
 
 func TestARolloutOfAVersionPinsTheNewestSelectsByMetadataAndRetriesWhatFailed(t *testing.T) {
+	t.Parallel()
 	u := newUpgraded(t, 3)
 	change(u.desired, map[string]string{"rollouts/edge.yaml": "# to the newest\nselect: {product: small, labels: {tier: t0}}\nto: {version: 1.x, params: {mode: fast}}\natOnce: 5\n"})
 	u.await(lcm.ChangePackage, 1, "FAILED_TEMP")
@@ -241,6 +244,7 @@ func TestARolloutOfAVersionPinsTheNewestSelectsByMetadataAndRetriesWhatFailed(t 
 }
 
 func TestAFileOfARolloutThatPassesWindowsNeedsAnAdministrator(t *testing.T) {
+	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
 	push := func(who, text string) error {

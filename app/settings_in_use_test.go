@@ -42,6 +42,7 @@ func cloud() map[string]*desired.VIM {
 }
 
 func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	f.upstream("same.git", nil, "1.4.0")
 	f.upstream("other.git", nil, "2.0.0")
@@ -82,6 +83,7 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 }
 
 func TestAVIMCanNotGoWhileATerminationIsUnderWayThere(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	f.cloud.Hold(followObject, true)
 	change(f.desired, map[string]string{"instances/a/vnf.yaml": f.file("state: notInstantiated\n")})
@@ -113,6 +115,7 @@ func (f *followed) terminates(state string) {
 }
 
 func TestAnInstanceThatGoesInThePushOfItsVIMIsTerminatedByTheDefinitionBefore(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]func(f *followed) map[string]string{
 		"removed": func(*followed) map[string]string { return map[string]string{"vims": "", "instances": ""} },
 		"notInstantiated": func(f *followed) map[string]string {
@@ -183,6 +186,7 @@ func (f *followed) problems(n int) {
 }
 
 func TestOnAForgeWhatInstancesNeedOfTheSettingsCountsUntilTheyHaveGone(t *testing.T) {
+	t.Parallel()
 	f := newForged(t)
 	f.onForge("Tidy up", map[string]string{"vims": "", "repositories.yaml": "", "README.md": "nothing here\n"})
 	f.problems(2)

@@ -25,6 +25,7 @@ func newKey(t *testing.T, file string) (public []byte) {
 }
 
 func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	data, keys := pushData(t, pushTokens+"- {name: noc, role: operator, token: token-of-noc-00000}\n"), t.TempDir()
 	var trusted strings.Builder
 	for _, name := range []string{"ops", "noc", "stranger"} {

@@ -73,6 +73,7 @@ func stack(name, url string) map[string]any {
 }
 
 func TestVIMsAreRegisteredShownChangedAndRemovedByTheAPI(t *testing.T) {
+	t.Parallel()
 	f := newFollowed(t, "")
 	r := &registry{t, f.Server}
 	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
@@ -161,6 +162,7 @@ func TestVIMsAreRegisteredShownChangedAndRemovedByTheAPI(t *testing.T) {
 }
 
 func TestVIMsThatCanNotBeAreRefusedWhole(t *testing.T) {
+	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)
 	r := &registry{t, s}

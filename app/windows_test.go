@@ -15,6 +15,7 @@ import (
 )
 
 func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T) {
+	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
 	push := p.pushed
