@@ -26,6 +26,9 @@ func newIdentity(t testing.TB, file string) string {
 }
 
 func TestABackupOverTheAPINeedsTheRoleAdminAndIsRecorded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 2 s of CPU time: make test-all runs it")
+	}
 	t.Parallel()
 	dir, _ := small(t)
 	data := filepath.Join(dir, "data")
