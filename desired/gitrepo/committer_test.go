@@ -101,9 +101,6 @@ func (c *committer) set(name, mode string, data []byte) {
 // put writes a file.
 func (c *committer) put(name string, data []byte) { c.set(name, git.ModeFile, data) }
 
-// link makes a symbolic link.
-func (c *committer) link(name, to string) { c.set(name, "120000", []byte(to)) }
-
 // below are the files at or below each of the paths.
 func (c *committer) below(paths ...string) []string {
 	var names []string

@@ -14,8 +14,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -164,7 +163,7 @@ func (s *transitServer) start(t *testing.T) {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{s.certificate}, MinVersion: tls.VersionTLS12},
-		ErrorLog:  log.New(io.Discard, "", 0), // a client that refuses the certificate is part of the test
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a client that refuses the certificate is part of the test
 	}
 
 	s.mu.Lock()
