@@ -1,6 +1,7 @@
 package main
 
 import (
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +28,7 @@ func TestEachFlagOfServeHasAValueInTheChartOrAReasonToHaveNone(t *testing.T) {
 	for _, row := range leftOver.FindAllStringSubmatch(string(guide), -1) {
 		left[row[1]] = true
 	}
-	cases, err := filepath.Glob(filepath.Join(root, "test", "chart", "testdata", "golden", "*.yaml"))
+	cases, err := filepath.Glob(filepath.Join(root, "test", "chart", "testdata", "golden", "*.*"))
 	if err != nil || len(cases) < 12 {
 		t.Fatalf("there are %d rendered cases: %v", len(cases), err)
 	}
@@ -57,15 +58,38 @@ func TestEachFlagOfServeHasAValueInTheChartOrAReasonToHaveNone(t *testing.T) {
 }
 
 // chartArgs are the flags that the chart gives to jibe serve in a rendered case, without those that its file of
-// values says as they are.
+// values says as they are. A case but the default one is what it changes of that.
 func chartArgs(t *testing.T, golden string) []string {
 	t.Helper()
+
+	if filepath.Ext(golden) == ".yaml" {
+		return renderedArgs(t, golden)
+	}
+
+	args := renderedArgs(t, filepath.Join(filepath.Dir(golden), "defaults.yaml"))
+	for change, arg := range changedArgs(t, golden) {
+		if change == "+" {
+			args = append(args, arg)
+		} else {
+			args = slices.DeleteFunc(args, func(a string) bool { return a == arg })
+		}
+	}
+
 	var values struct{ ExtraArgs []string }
-	read(t, strings.Replace(golden, "golden", "values", 1), &values)
+	read(t, strings.NewReplacer("golden", "values", ".diff", ".yaml").Replace(golden), &values)
+
+	return slices.DeleteFunc(args, func(arg string) bool { return slices.Contains(values.ExtraArgs, arg) })
+}
+
+// renderedArgs are the flags of the StatefulSet among rendered objects.
+func renderedArgs(t *testing.T, golden string) []string {
+	t.Helper()
+
 	text, err := os.ReadFile(golden)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for doc := range strings.SplitSeq(string(text), "\n---\n") {
 		var set struct {
 			Kind string
@@ -79,11 +103,41 @@ func chartArgs(t *testing.T, golden string) []string {
 			t.Fatalf("%s: %v", golden, err)
 		}
 		if containers := set.Spec.Template.Spec.Containers; set.Kind == "StatefulSet" && len(containers) > 0 && len(containers[0].Args) > 0 {
-			return slices.DeleteFunc(containers[0].Args[1:], func(arg string) bool { return slices.Contains(values.ExtraArgs, arg) })
+			return containers[0].Args[1:]
 		}
 	}
+
 	t.Fatalf("%s has no StatefulSet with arguments", golden)
+
 	return nil
+}
+
+// changedArgs are the flags of the StatefulSet that a case adds ("+") and removes ("-").
+func changedArgs(t *testing.T, diff string) iter.Seq2[string, string] {
+	t.Helper()
+
+	text, err := os.ReadFile(diff)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return func(yield func(string, string) bool) {
+		inSet := false
+		for line := range strings.Lines(string(text)) {
+			if object, ok := strings.CutPrefix(line, "=== "); ok {
+				inSet = strings.HasPrefix(object, "StatefulSet ")
+			}
+
+			var items []any
+			if !inSet || line[0] != '+' && line[0] != '-' || yaml.Unmarshal([]byte(line[1:]), &items) != nil || len(items) != 1 {
+				continue
+			}
+
+			if arg, ok := items[0].(string); ok && strings.HasPrefix(arg, "--") && !yield(line[:1], arg) {
+				return
+			}
+		}
+	}
 }
 
 func read(t *testing.T, name string, into any) {
