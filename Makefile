@@ -101,7 +101,7 @@ vulncheck: ## whether Jibe calls anything that Go's vulnerability database knows
 	packaging/vulncheck
 
 .PHONY: test
-test: ## the tests that need Go and git alone: 3 minutes on two cores once all is compiled, 10 the first time
+test: ## the tests that need Go and git alone (10 minutes the first time); make test-all has the others
 	@mkdir -p $(LAST); result=0; \
 	$(without_parts) $(GOTESTSUM) --jsonfile $(LAST)/quick.json --packages "$(quick_pkg)" -- -timeout $(QUICK_TIMEOUT) $(quick_flags) $(GOTESTFLAGS) || result=1; \
 	go run ./test/results summary -also "The skipped ones need a real part, or longer: make test-all runs all." $(LAST)/quick.json || result=1; \
