@@ -199,7 +199,8 @@ func TestAnInterruptedRunIsEndedFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			left.Dir = filepath.Join(r.Dir, "run-old")
-			c := shell(fmt.Sprintf(`[ ! -d /proc/%d ] || grep -q ') Z ' /proc/%[1]d/stat || exit 1`, child))
+			// It was killed before the hook began, which it may take the kernel a moment to carry out.
+			c := shell(fmt.Sprintf(`i=0; until [ ! -d /proc/%d ] || grep -q ') [ZX] ' /proc/%[1]d/stat; do i=$((i+1)); [ $i -lt 400 ] || exit 1; sleep 0.05; done`, child))
 			c.Orphan = &left
 			run(t, r, c)
 			gone(t, "the orphan", left.PID)
