@@ -135,9 +135,7 @@ func TestTheFleetOfATryoutRunsLivesAndLeavesNothing(t *testing.T) {
 }
 
 func TestAQuietTryoutStandsStillAndComesBackWithItsData(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a fleet twice, and some 50 processes: make test-all runs it")
-	}
+	kit.Long(t)
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "fleet")
 

@@ -272,9 +272,7 @@ func records(t testing.TB, data string) []*lcm.Operation {
 }
 
 func TestABackupUnderLoadIsOfOneMoment(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 10 s of CPU time: make test-all runs it")
-	}
+	kit.Long(t)
 	t.Parallel()
 	dir := process.ShortTempDir(t)
 	s := process.Start(t, filepath.Join(dir, "data"))
@@ -460,9 +458,7 @@ func copied(t testing.TB, from, to string) {
 }
 
 func TestAnInterruptedBackupLeavesNoFileUnderItsName(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 5 s of CPU time: make test-all runs it")
-	}
+	kit.Long(t)
 	t.Parallel()
 	dir := process.ShortTempDir(t)
 	s := process.Start(t, filepath.Join(dir, "data"))
@@ -558,9 +554,7 @@ func killedWhen(t testing.TB, is func() bool, args ...string) {
 }
 
 func TestAnInterruptedRestoreLeavesNothingThatLooksWhole(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 5 s of CPU time: make test-all runs it")
-	}
+	kit.Long(t)
 	t.Parallel()
 	dir, file := small(t)
 	data := filepath.Join(dir, "restored")

@@ -9,6 +9,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -26,9 +27,7 @@ func newIdentity(t testing.TB, file string) string {
 }
 
 func TestABackupOverTheAPINeedsTheRoleAdminAndIsRecorded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 2 s of CPU time: make test-all runs it")
-	}
+	kit.Long(t)
 	t.Parallel()
 	dir, _ := small(t)
 	data := filepath.Join(dir, "data")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -111,9 +112,7 @@ func TestTheAuditLogOfARestoredDirectorySaysWhoRestoredWhichBackupAndStaysWhole(
 }
 
 func TestAnAuditLogThatIsKeptElsewhereGetsTheRecordsOfRestoresAtTheNextStart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 5 s of CPU time: make test-all runs it")
-	}
+	kit.Long(t)
 	t.Parallel()
 	dir := process.ShortTempDir(t)
 	log := filepath.Join(dir, "audit", "jibe.jsonl")
