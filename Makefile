@@ -43,6 +43,11 @@ without_parts := env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_O
 # packaging/ is a module of its own, and tested where all is.
 packaging_test = $(if $(filter ./...,$(PKG)),go -C packaging test -vet=off ./...,true)
 
+# What make test ran in full isn't run again: of all packages, those remain that it didn't run, and the tests that it left out.
+whole    = $(if $(filter ./...,$(PKG)),$(LAST)/quick.json)
+left_pkg = $(if $(whole),$$(cat $(LAST)/left.packages),$(PKG))
+left_run = $(if $(whole),-run "$$(cat $(LAST)/left.pattern)")
+
 # A test that fails is run again alone, up to two times. One that passes then is flaky, which make test-all
 # shows, and bears up to five times.
 rerun := --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=40
@@ -108,19 +113,19 @@ test: ## the tests that need Go and git alone (10 minutes the first time); make 
 	exit $$result
 
 .PHONY: test-all
-test-all: needs ## all tests, on a real Kubernetes, OpenStack, Gitea, Redis, Chromium … (Debian 12, root), which it installs, starts and stops
+test-all: needs $(if $(filter ./...,$(PKG)),test) ## all tests, on a real Kubernetes, OpenStack, Gitea, Redis, Chromium … (Debian 12, root), which it installs, starts and stops
 	@mkdir -p $(LAST); rm -f $(LAST)/kubernetes.json $(LAST)/openstack.json
 	@$(install_openstack)
+	@$(if $(filter ./...,$(PKG)),go run ./test/results left -packages $(LAST)/left.packages -pattern $(LAST)/left.pattern $(LAST)/quick.json $$(go list ./...))
 	@result=0; \
 	$(with_cluster) test/halves/halves "make --no-print-directory kubernetes-half" "make --no-print-directory openstack-half" || result=1; \
-	go run ./test/results summary -flaky $(LAST)/flaky.txt $(LAST)/kubernetes.json $(LAST)/openstack.json || result=1; \
+	go run ./test/results summary -flaky $(LAST)/flaky.txt $(whole) $(LAST)/kubernetes.json $(LAST)/openstack.json || result=1; \
 	exit $$result
 
 .PHONY: test-times
 test-times: ## write how long each package's tests take into docs/guide/contributors.md, by a run of both; RUN=0 takes the last runs
-	$(if $(filter 0,$(RUN)),,$(MAKE) test GOTESTFLAGS=-count=1)
 	$(if $(filter 0,$(RUN)),,$(MAKE) test-all GOTESTFLAGS=-count=1)
-	go run ./test/results times -page docs/guide/contributors.md "make test=$(LAST)/quick.json" "make test-all=$(LAST)/kubernetes.json" "its half on OpenStack=$(LAST)/openstack.json"
+	go run ./test/results times -page docs/guide/contributors.md "make test=$(LAST)/quick.json" "the rest on Kubernetes=$(LAST)/kubernetes.json" "on OpenStack=$(LAST)/openstack.json"
 
 # Debian's packages come one after the other, before anything runs that may want to install more.
 .PHONY: needs
@@ -142,7 +147,7 @@ kubernetes-half:
 	@result=0; \
 	$(packaging_test) || result=1; \
 	env -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK $(with_cluster) $(with_forge) \
-		$(GOTESTSUM) $(rerun) --jsonfile $(LAST)/kubernetes.json --packages "$(PKG)" -- -timeout $(TEST_TIMEOUT) $(test_flags) $(GOTESTFLAGS) || result=1; \
+		$(GOTESTSUM) $(rerun) --jsonfile $(LAST)/kubernetes.json --packages "$(left_pkg)" -- -timeout $(TEST_TIMEOUT) $(test_flags) $(left_run) $(GOTESTFLAGS) || result=1; \
 	exit $$result
 
 .PHONY: openstack-half

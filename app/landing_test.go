@@ -250,9 +250,6 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 	kit.Long(t)
 	t.Parallel()
 	people, landings, deaths := 4, 4, 3
-	if testing.Short() {
-		people, landings, deaths = 2, 2, 1
-	}
 	data := pushData(t, pushTokens)
 	binary := process.Binary(t)
 	serve := func() *process.Server {

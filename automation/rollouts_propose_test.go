@@ -23,6 +23,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // proposing is a fleet whose rollout proposes: a real repository, a forge, and operations that end when the test
@@ -384,8 +385,9 @@ func (w *proposing) ledger() *desired.Ledger {
 func TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone(t *testing.T) {
 	w := newProposing(t)
 	w.goThrough()
+	few := kit.Quick(t)
 	for kill := range w.deeds {
-		if testing.Short() && kill%7 != 3 {
+		if few && kill%7 != 3 {
 			continue // each takes some dozen processes
 		}
 

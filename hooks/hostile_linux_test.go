@@ -20,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/hooks/confine"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -310,7 +311,7 @@ func TestAHostilePackageDoesNoHarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() { // all but the runs that use up what they may, as root alone
+	if kit.Quick(t) { // all but the runs that use up what they may, as root alone
 		a := newAttacked(t)
 		root := a.attempted()
 		for _, hook := range []string{"bomb_file", "bomb_files"} {

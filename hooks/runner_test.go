@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -242,7 +243,7 @@ func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
 		}
 	}()
 	size := 1_000_000_000
-	if testing.Short() {
+	if kit.Quick(t) {
 		size /= 10 // more than may be allocated all the same
 	}
 

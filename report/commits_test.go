@@ -9,6 +9,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestACommitIsPendingUntilItsOperationEndsAndLeadsToIt(t *testing.T) {
@@ -35,7 +36,7 @@ func TestACommitIsPendingUntilItsOperationEndsAndLeadsToIt(t *testing.T) {
 func TestACommitOfAFleetIsAFewCalls(t *testing.T) {
 	inWorld(t, func(w *world) {
 		n := 1000 // each change is summed up of all, so that it takes two seconds
-		if testing.Short() {
+		if kit.Quick(t) {
 			n = 300
 		}
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // clones is a way to clone a repository.
@@ -26,7 +28,8 @@ func TestShallowAndPartialClonesPullAndPush(t *testing.T) {
 		{srv.URL, "--filter=blob:none", "0"}, {srv.URL, "--filter=blob:none", "2"}, {file, "--depth=1", "0"},
 		{file, "--depth=1", "2"}, {file, "--filter=tree:0", "0"}, {file, "--filter=tree:0", "2"},
 	}
-	if testing.Short() { // each value is in one of them
+	few := kit.Quick(t)
+	if few { // each value is in one of them
 		all = all[:3]
 	}
 	count := 6
@@ -48,7 +51,7 @@ func TestShallowAndPartialClonesPullAndPush(t *testing.T) {
 		}
 		// It asks for each blob or tree that it lacks, of the commits since.
 		since := "HEAD"
-		if testing.Short() {
+		if few {
 			since = "HEAD~3..HEAD"
 		}
 		if got := as("log", "--stat", "--format=%H", since, "--", "instances"); len(got) == 0 {

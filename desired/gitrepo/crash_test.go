@@ -16,6 +16,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // writeUntilKilled is the victim: it writes from several goroutines and prints
@@ -56,7 +57,7 @@ func TestAKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 	t.Parallel()
 
 	kills := 8
-	if testing.Short() {
+	if kit.Quick(t) {
 		kills = 2
 	}
 	dir := filepath.Join(t.TempDir(), "desired.git")

@@ -16,9 +16,8 @@ import (
 func TestOneCommitOfVeryManyNewInstancesIsFollowed(t *testing.T) {
 	t.Parallel()
 
-	if testing.Short() {
-		t.Skip("it takes some seconds")
-	}
+	kit.Long(t)
+
 	for name, tt := range map[string]struct {
 		n      int
 		remote string

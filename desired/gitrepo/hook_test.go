@@ -226,8 +226,9 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 	put(t, dir, derived+"/vnf.yaml", vnfFile("", 1))
 	commitPush(t, dir, "Leave the id out")
 	base := tipOf(t, dir)
+	few := kit.Quick(t)
 	for i, tt := range tests {
-		if testing.Short() && i%3 != 0 {
+		if few && i%3 != 0 {
 			continue // a push is a dozen processes
 		}
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // packInstances fills a new repository with n instances, closed: in one pack, as git
@@ -58,9 +59,8 @@ func packMany(tb testing.TB, dir string, n int, parent string, where func(i int)
 func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
 	t.Parallel()
 
-	if testing.Short() {
-		t.Skip("it takes half a minute")
-	}
+	kit.Long(t)
+
 	const n = 100_000
 	for name, where := range map[string]func(i int) string{
 		"as the API makes them": func(i int) string { return shardDir(testID(i)) },

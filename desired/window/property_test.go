@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired/window"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // TestNothingIsOpenThatACalendarOnPaperHasClosed holds random cases of rule, zone and time against an
@@ -23,7 +24,7 @@ func TestNothingIsOpenThatACalendarOnPaperHasClosed(t *testing.T) {
 	t.Logf("JIBE_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	rules, times := 200, 200
-	if testing.Short() {
+	if kit.Quick(t) {
 		rules = 20
 	}
 	if n, _ := strconv.Atoi(os.Getenv("JIBE_CASES")); n > 0 {

@@ -130,6 +130,21 @@ func Golden(t testing.TB, path string, got []byte) {
 	}
 }
 
+// Quick reports whether the test is to do part of what it can: a run with -short is there to be quick.
+// The log of the test then says [InFull], by which "make test-all" knows that it has to run the test again.
+func Quick(t testing.TB) bool {
+	t.Helper()
+
+	if testing.Short() {
+		t.Log(InFull)
+	}
+
+	return testing.Short()
+}
+
+// InFull is what the log of a test says that did only a part because of -short.
+const InFull = "a part of it ran: make test-all runs it in full"
+
 // Long skips a test that takes long in a short run, as "make test" is one. "make test-all" runs it.
 func Long(t testing.TB) {
 	t.Helper()

@@ -66,7 +66,7 @@ func note(t *testing.T, s *process.Server) (state, problem string) {
 }
 
 func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	s := process.Start(t, t.TempDir())
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
@@ -93,7 +93,7 @@ func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t
 }
 
 func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	forge := process.NewForge(t, map[string]string{
 		"repositories.yaml": "- {name: packages, url: packages.git}\n",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -37,7 +38,7 @@ func seedOf(t *testing.T, files map[string]string) string {
 }
 
 func TestAFirstStartCommitsTheSeedAndLaterOnesLeaveItAlone(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	data := t.TempDir()
 	show := func(s *process.Server, file string) string {
@@ -63,7 +64,7 @@ func TestAFirstStartCommitsTheSeedAndLaterOnesLeaveItAlone(t *testing.T) {
 }
 
 func TestASeedThatWouldNotBeObeyedIsRefusedWhole(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	for name, test := range map[string]struct{ file, text, want string }{
 		"what can't be read":    {"vims/here.yaml", "type: sim\nnonsense: 1\n", "nonsense"},
@@ -100,7 +101,7 @@ func refusedStart(t *testing.T, data string, args ...string) string {
 }
 
 func TestTokensAndKeyMayBeKeptElsewhere(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	const token = "a-token-that-stands-in-a-Secret"
 	other := process.Start(t, t.TempDir())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -18,7 +19,7 @@ import (
 // The NFVO names a cloud that Jibe doesn't know, with its credentials, and zone, image, flavour
 // and network in it: the templates get them, and no secret stands in git in clear.
 func TestServersAreMadeWhereAndOfWhatTheNFVOGrants(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	const indexed, dir = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b50", "instances/vm"
 	cloud := openstacktest.New(t, openstacktest.Options{})

@@ -82,7 +82,7 @@ type shownOp struct {
 }
 
 func TestOperationsFromEveryDoorAreGrantedByTheNFVOAndWhatItSaysStandsInGit(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	published.Held(t)
 	f, n := newGranted(t, "")
@@ -188,7 +188,7 @@ func (f *forge) restored(dir, words string) {
 }
 
 func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f, n := newGranted(t, "")
 	n.Decide(func(nfvo.Ask) nfvo.Decision {
@@ -220,7 +220,7 @@ func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
 }
 
 func TestAnNFVOThatIsAwayOrWrongEndsAnOperationWithTheReason(t *testing.T) {
-	long(t) // alone: it judges times
+	kit.Long(t) // alone: it judges times
 	f, n := newGranted(t, "", "--start-timeout", "3s")
 	refused := "not done within 3s; the last error was: the NFVO gives no answer: POST " + n.URL + "/grant/v1/grants was answered with 502 Bad Gateway"
 	var asks []nfvo.Ask
@@ -325,7 +325,7 @@ func (f *forge) waits(op, what string) (since string) {
 }
 
 func TestWhileAGrantIsAwaitedAKillLosesNothingACancelEndsItAndANewerCommitTakesItsPlace(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f, n := newGranted(t, "  wait: 1h\n")
 	held := func(a nfvo.Ask) nfvo.Decision {
@@ -398,7 +398,7 @@ func TestWhileAGrantIsAwaitedAKillLosesNothingACancelEndsItAndANewerCommitTakesI
 }
 
 func TestOnAForgeABrokenGrantingFileLeavesTheLastGoodOneInForceAndAForeignGrantIsNotObeyed(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText, "granting.yaml": "policy:\n  - name: kept\n    operations: [SCALE]\n    deny: true\n"})
@@ -423,7 +423,7 @@ func TestOnAForgeABrokenGrantingFileLeavesTheLastGoodOneInForceAndAForeignGrantI
 }
 
 func TestThePolicyInGitRefusesByItsRuleAndABrokenFileIsRefused(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	f.refused(map[string]string{"granting.yaml": "nfvo: {name: central}\n"}, `nfvo.name names "central", which isn't in peers.yaml`, "add it there")

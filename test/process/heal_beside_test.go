@@ -15,7 +15,7 @@ import (
 )
 
 func TestAPodIsHealedOnARealClusterWhileAnUpgradeWaitsAndAKillLosesNeither(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	kubeconfig := kubeenv.Kubeconfig(t)
 	namespace := kubeenv.Namespace(t, kubeconfig)

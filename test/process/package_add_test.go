@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -44,7 +45,7 @@ func zipped(t *testing.T, dir, name string) string {
 }
 
 func TestThePackageThatTheCommandLineAddsIsOnboardedOnceOrRefusedWithTheReason(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	s := process.Start(t, filepath.Join(t.TempDir(), "data"))
 	dir := filepath.Join(process.Root(), "examples", "packages", "webapp")

@@ -110,7 +110,7 @@ const (
 )
 
 func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
@@ -150,7 +150,7 @@ func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
 }
 
 func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	made := f.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": webapp}, nil)
@@ -182,7 +182,7 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 }
 
 func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
@@ -209,7 +209,7 @@ func moved(t *testing.T, f *forge, more string) string {
 }
 
 func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
@@ -224,7 +224,7 @@ func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
 }
 
 func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{"vims/b.yaml": "type: sim\n", amfDir + "/vnf.yaml": amfText})
@@ -244,7 +244,7 @@ func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
 }
 
 func TestOnAForgeALostIDIsTakenOnlyWithJibeAccept(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})

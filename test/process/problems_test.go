@@ -96,7 +96,7 @@ func lineOf(text, words string) (string, int) {
 }
 
 func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newForge(t)
 	const id, other = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -182,7 +182,7 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 }
 
 func TestAVnfdIdThatWasNowhereIsTakenUpWhenItsPackageIsPushed(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newForge(t)
 	const id = "33333333-3333-4333-8333-333333333333"

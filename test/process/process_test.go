@@ -31,12 +31,3 @@ func TestProcessServesTheAPIAndGitAndStartsAgainWhereItWasKilled(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// long leaves a test out of "make test", where TestStories has the main stories: starting processes, and
-// pushing to them, takes each of these tests seconds.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it starts a server of its own, which takes seconds: make test-all runs it")
-	}
-}

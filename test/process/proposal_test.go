@@ -115,7 +115,7 @@ func (w *told) tidied() {
 }
 
 func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newProposed(t, "")
 	for _, style := range []gitea.MergeStyle{gitea.MergeStyleMerge, gitea.MergeStyleSquash, gitea.MergeStyleRebase} {
@@ -162,7 +162,7 @@ func TestOnARealGiteaARequestGoesOnWhenItIsMergedAndNotWhenItIsClosed(t *testing
 }
 
 func TestOnARealGiteaARefusedGrantLeavesNothingProposed(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newProposed(t, "policy: [{name: no-growth, operations: [SCALE], deny: true}]\n")
 	op := w.scaleOut()
@@ -176,7 +176,7 @@ func TestOnARealGiteaARefusedGrantLeavesNothingProposed(t *testing.T) {
 }
 
 func TestOnARealGiteaAKillLeavesARequestWithOnePullRequestOrNone(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newProposed(t, "")
 	for _, after := range []time.Duration{0, 60, 150, 300, 600} {

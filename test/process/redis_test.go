@@ -74,7 +74,7 @@ func ready(t *testing.T, s *process.Server, want int, text string) {
 }
 
 func TestWithRecordsInRedisNothingIsLostByAKillNorByAnOutage(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	r := redisserver.Start(t, "--requirepass", "secret")
 	password := filepath.Join(t.TempDir(), "password")
@@ -159,7 +159,7 @@ func TestWithRecordsInRedisNothingIsLostByAKillNorByAnOutage(t *testing.T) {
 }
 
 func TestTheRecordsOfADataDirectoryGoToRedis(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := process.Start(t, data)

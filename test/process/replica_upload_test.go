@@ -20,7 +20,7 @@ import (
 // The git server kills the replica at the moment when its branch has moved and nobody has said so yet: the
 // other replicas aren't told, and the archive is still on the disk.
 func TestAnUploadWhoseReplicaIsKilledBehindItsPushIsThereOnce(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	r := redisserver.Start(t)
 	uploads := filepath.Join(t.TempDir(), "uploads.git")

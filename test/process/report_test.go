@@ -92,7 +92,7 @@ func vnf(more string) string {
 }
 
 func TestARealGiteaShowsOnEachCommitWhatBecomesOfItsOperations(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newTold(t, "--start-timeout", "2s")
 	waits := w.write("main", "instances/a/vnf.yaml", vnf("suspend: true\n"))
@@ -132,7 +132,7 @@ func TestARealGiteaShowsOnEachCommitWhatBecomesOfItsOperations(t *testing.T) {
 }
 
 func TestARealGiteaHasOneCommentOnAPullRequestWhateverHappensToJibe(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newTold(t)
 	w.until(w.write("main", "instances/a/vnf.yaml", vnf("")), gitea.StatusSuccess, "completed")
@@ -170,7 +170,7 @@ func TestARealGiteaHasOneCommentOnAPullRequestWhateverHappensToJibe(t *testing.T
 // TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself has branches that nobody has reviewed send
 // the credentials of a VIM to a server of their own.
 func TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newTold(t)
 	var called atomic.Int64

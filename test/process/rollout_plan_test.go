@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 func TestAPlanShowsWhatAProposedRolloutWouldDo(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newFleet(t, 6, 0)
 	w := process.NewWorkTree(t, f.DesiredURL())

@@ -61,7 +61,7 @@ func (w *told) gone(branches ...string) {
 }
 
 func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	w := newTold(t)
 	for n, site := range []string{"a", "b", "c"} {

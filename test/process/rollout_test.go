@@ -17,7 +17,7 @@ import (
 
 // Process, VIM and sites fail at random moments; a seed that is printed says at which.
 func TestARolloutKeepsItsLimitsThroughKillsAndAVIMThatIsAwayHaltsAtItsBudgetAndUpgradesNothingTwice(t *testing.T) {
-	long(t) // alone: it judges times
+	kit.Long(t) // alone: it judges times
 	const failing = 4
 	sites := process.Number(t, "JIBE_ROLLOUT_SITES", 60)
 	atOnce := max(7, sites/60)
@@ -150,7 +150,7 @@ func (f *unsteadyFleet) halts(t *testing.T, r automation.RolloutStatus, atOnce, 
 }
 
 func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newFleet(t, 6, 0)
 	f.PushFiles(t, map[string]string{"rollouts/edge.yaml": "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd +
@@ -197,7 +197,7 @@ func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *test
 }
 
 func TestAPushOfARolloutThatCannotBeObeyedOrOverlapsAnotherIsRefused(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	good := "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd + "}\nstate: paused\n"

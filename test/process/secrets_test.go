@@ -158,7 +158,7 @@ func (e *everywhere) nowhere(plain []string, except ...string) {
 }
 
 func TestNoSecretThatComesByTheAPIIsShownAnywhere(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("api")
@@ -220,7 +220,7 @@ func inYAML(t *testing.T, params map[string]any) string {
 }
 
 func TestAPushWithASecretInClearIsRefusedWithoutShowingIt(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("push")
@@ -300,7 +300,7 @@ func (e *everywhere) instantiated() (op process.Operation) {
 }
 
 func TestASecretThatStandsInGitAlreadyIsAProblemAndShownNowhereElse(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("old")

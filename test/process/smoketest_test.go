@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
 	for range 2 { // also a second time
@@ -34,7 +35,7 @@ func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
 }
 
 func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
 	dir := t.TempDir()
@@ -64,7 +65,7 @@ func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testin
 }
 
 func TestTheSmokeTestSaysWhatFailedAndTakesItAway(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	s := process.Start(t, t.TempDir()) // it has no VIM
 	out, said, code := s.CLI(t, "smoke-test", "--image", "registry.example/jibe:1")

@@ -73,7 +73,7 @@ func credentials(t *testing.T, kubeconfig string) (list []string) {
 var exemplar = regexp.MustCompile(`(?m)^jibe_lcm_operation_duration_seconds_bucket\{.* # \{.*trace_id="([0-9a-f]{32})"`)
 
 func TestTheTraceOfAnOperationHasItsRequestsToTheClusterAndMarksThoseThatFailed(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	kubeconfig := kubeenv.Kubeconfig(t)
 	c := newCollector(t)

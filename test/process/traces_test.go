@@ -144,7 +144,7 @@ func below(t *testing.T, spans map[string][]seenSpan, parent string, children ..
 }
 
 func TestOneTraceTellsOfAnOperationFromItsRequestOrPushToItsEndAlsoThroughAKill(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	c := newCollector(t)
 	headers := filepath.Join(t.TempDir(), "headers")

@@ -59,7 +59,7 @@ func delivered(t *testing.T, s *process.Server, outcome string) string {
 }
 
 func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing.T) {
-	long(t)
+	kit.Long(t)
 	t.Parallel()
 	g := newGiteaRepo(t)
 	write := func(path, text string) string { return g.write("main", path, text) }

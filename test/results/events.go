@@ -40,6 +40,7 @@ type attempt struct {
 type runs struct {
 	attempts map[test][]*attempt
 	packages map[string]*pkg
+	left     map[string]bool // the tests of which some was left out
 }
 
 // pkg is what a run tells of a package of tests.
@@ -52,7 +53,7 @@ type pkg struct {
 // read reads what "go test -json" or "gotestsum --jsonfile" wrote. Attempts of the same test are in the
 // order in which they ran. A test that one run skips, and another one doesn't, isn't a skipped one.
 func read(files ...string) (*runs, error) {
-	r := &runs{attempts: map[test][]*attempt{}, packages: map[string]*pkg{}}
+	r := &runs{attempts: map[test][]*attempt{}, packages: map[string]*pkg{}, left: map[string]bool{}}
 
 	for i, name := range files {
 		file, err := os.Open(name)
@@ -135,6 +136,10 @@ func (r *runs) addPackage(e event) {
 func (r *runs) addTest(open map[test]*attempt, file int, e event) {
 	name, _, sub := strings.Cut(e.Test, "/")
 	t := test{e.Package, name, file}
+
+	if e.isLeft() {
+		r.left[t.String()] = true
+	}
 
 	a := open[t]
 	if a == nil {

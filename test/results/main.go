@@ -4,6 +4,9 @@
 //	    prints the tests that passed only when they ran again (FLAKY) with the output of their first
 //	    failure, and how many passed, failed and were skipped. FILE gets the flaky ones, too. More than
 //	    five flaky tests, or a failed one, make the exit status 1.
+//	results left -packages FILE -pattern FILE QUICK PACKAGE...
+//	    writes what the run QUICK, with -short, left to do of some packages: the packages that it didn't run,
+//	    or of which it left something out, and a pattern of their tests for go test's -run.
 //	results times -page FILE NAME=JSON[,JSON]...
 //	    writes a table of the time that each package took, one column for each NAME, between the two
 //	    markers of FILE.
@@ -31,7 +34,7 @@ func main() {
 }
 
 func run(args []string, out io.Writer) error {
-	const usage = "want: results summary [-flaky FILE] [-also TEXT] JSON..., or results times -page FILE NAME=JSON[,JSON]..."
+	const usage = "want: results summary [-flaky FILE] [-also TEXT] JSON..., results left -packages FILE -pattern FILE QUICK PACKAGE..., or results times -page FILE NAME=JSON[,JSON]..."
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
@@ -40,6 +43,8 @@ func run(args []string, out io.Writer) error {
 	flags.SetOutput(out)
 	flakyFile := flags.String("flaky", "", "a `file` that gets the flaky tests")
 	also := flags.String("also", "", "what is said after the numbers")
+	packages := flags.String("packages", "", "the `file` that gets the packages")
+	pattern := flags.String("pattern", "", "the `file` that gets the pattern of their tests")
 	page := flags.String("page", "", "the `file` whose table is written")
 
 	if err := flags.Parse(args[1:]); err != nil {
@@ -49,6 +54,8 @@ func run(args []string, out io.Writer) error {
 	switch {
 	case args[0] == "summary" && flags.NArg() > 0:
 		return summary(out, *flakyFile, *also, flags.Args())
+	case args[0] == "left" && *packages != "" && *pattern != "" && flags.NArg() > 1:
+		return leftOver(*packages, *pattern, ".", flags.Args()[1:], flags.Arg(0))
 	case args[0] == "times" && *page != "" && flags.NArg() > 0:
 		return times(*page, flags.Args())
 	}
