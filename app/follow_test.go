@@ -221,6 +221,7 @@ func TestAnInstanceFollowsItsPackageOneStepAtATime(t *testing.T) {
 }
 
 func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "follow: ~1.4\n")
 	f.cloud.Fail(followObject, "the image can't be pulled")
@@ -268,6 +269,7 @@ func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) 
 }
 
 func TestWithABranchTheNextVersionIsProposedThereOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "follow: {versions: ~1.4, branch: upgrades/web}\n")
 	f.release(nil, "1.4.1")
@@ -343,6 +345,7 @@ func TestAVersionThatWouldBeRefusedIsPassedOver(t *testing.T) {
 }
 
 func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "")
 	const many = 100

@@ -37,6 +37,7 @@ func head(t *testing.T, s *process.Server) string {
 }
 
 func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := withPushers(t)
 	w := process.NewWorkTree(t, as(s, "ops", "desired.git"))
@@ -194,6 +195,7 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 }
 
 func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	data, keys := pushData(t, pushTokens), t.TempDir()
 	var trusted strings.Builder
@@ -366,6 +368,7 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 }
 
 func TestAScaleLandsOverThePinThatJibeMadeMeanwhile(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := process.Start(t, pushData(t, pushTokens))
 	s.AwaitPackages(t, process.SmallVnfd)

@@ -99,6 +99,7 @@ func (m *mirrored) unchanged(was string, n int) {
 const east, west = "instances/east/amf/vnf.yaml", "instances/west/amf/vnf.yaml"
 
 func TestAPushToAMirrorIsOnTheForgeBeforeItIsAnswered(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	m := withMirrors(t, 1)
 	w := m.clone(0, "east")
@@ -158,6 +159,7 @@ func TestAPushToAMirrorIsOnTheForgeBeforeItIsAnswered(t *testing.T) {
 }
 
 func TestAPushToAMirrorWhoseForgeIsAwayOrRefusesChangesNothing(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	m := withMirrors(t, 1)
 	w := m.clone(0, "ops")
@@ -196,6 +198,7 @@ func TestAPushToAMirrorWhoseForgeIsAwayOrRefusesChangesNothing(t *testing.T) {
 }
 
 func TestFromAMirrorOnlyTheBranchIsPushedOnAndTheForgeIsNamedForTheRest(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	forge := process.NewForge(t, map[string]string{"README.md": "First\n"})
 	data := process.ShortTempDir(t)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -54,6 +55,7 @@ func certificate(t *testing.T, dir, name string) (cert, key string) {
 }
 
 func TestTheCertificateOfTheFlagsIsShownToSubscribers(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, "jibe")

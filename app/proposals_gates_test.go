@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterItsMerge(t *testing.T) {
+	kit.Long(t)
 	n := nfvo.New(t)
 	p := newProposing(t, "{pullRequest: [INSTANTIATE, SCALE]}", map[string]string{
 		"peers.yaml":    "- {name: nfvo-a, type: nfvo, endpoint: \"" + n.URL + "\"}\n",
@@ -104,6 +105,7 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 }
 
 func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "{pullRequest: [HEAL, SCALE]}", nil)
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	p.work.Pull()

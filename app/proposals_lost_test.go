@@ -80,6 +80,7 @@ func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
 }
 
 func TestWhatWasMergedWhileItsRecordsWereLostGoesOnUnderItsID(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -98,6 +99,7 @@ func TestWhatWasMergedWhileItsRecordsWereLostGoesOnUnderItsID(t *testing.T) {
 }
 
 func TestWhatWasRefusedAndIsPushedNeverthelessIsAnOperationOfItsOwn(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)

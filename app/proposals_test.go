@@ -221,6 +221,7 @@ func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
 }
 
 func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	commit := p.merge(p.opened(op), "squash", func(text string) string { return strings.Replace(text, "front: 1", "front: 2", 1) })
@@ -266,6 +267,7 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 }
 
 func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -328,6 +330,7 @@ func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
 }
 
 func TestEveryTypeOfRequestCanBeProposed(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	pass := func(op string) {
 		t.Helper()

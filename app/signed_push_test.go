@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -25,6 +26,7 @@ func newKey(t *testing.T, file string) (public []byte) {
 }
 
 func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	data, keys := pushData(t, pushTokens+"- {name: noc, role: operator, token: token-of-noc-00000}\n"), t.TempDir()
 	var trusted strings.Builder

@@ -46,6 +46,7 @@ done
 }
 
 func TestABranchThatComesWhenItsRequestWasGivenUpIsRemovedAndNothingElseIs(t *testing.T) {
+	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	carryOut := p.holdBack()
 	p.ask(http.StatusServiceUnavailable, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})

@@ -5,11 +5,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const firstSite = "00000000-0000-4000-8000-000000000000"
 
 func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *testing.T) {
+	kit.Long(t)
 	for name, c := range map[string]struct {
 		file, text string
 		edited     bool

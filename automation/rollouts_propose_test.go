@@ -437,6 +437,7 @@ func TestWhileTheForgeIsAwayARolloutWaitsAndSaysSo(t *testing.T) {
 }
 
 func TestAProposalOfWhichTheBranchHasChangedAFileIsMadeAnew(t *testing.T) {
+	kit.Long(t)
 	w := newProposing(t)
 	w.goOn()
 	first := w.open()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -23,6 +24,7 @@ func local(t *testing.T, args ...string) (string, error) {
 }
 
 func TestARotationBesideARunningServerEncryptsAllInOneCommitAndMayBeRepeated(t *testing.T) {
+	kit.Long(t)
 	data := filepath.Join(t.TempDir(), "data")
 	s := process.Start(t, data)
 	keeper, err := secret.Open(data, nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // healedBeside is a write that builds on from and leaves what waits at head.
@@ -32,6 +33,7 @@ func healedBeside(t *testing.T, r *Repo, id string, from desired.Revision, op st
 }
 
 func TestAWriteBesideWhatWaitsIsTwoCommitsThatComeTogether(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := newHTTPForge(t)

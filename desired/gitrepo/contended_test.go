@@ -115,6 +115,7 @@ func TestAPushThatOthersWereFasterThanIsMadeAgainAtOnceAfterOneFetch(t *testing.
 }
 
 func TestWritesThatComeWhileAPushIsMadeAgainGoWithIt(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const others = 5
@@ -215,6 +216,7 @@ func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
 
 // As long as somebody else moves a branch of the remote, whose git has a lock then, nobody else can.
 func TestWhatMeetsAPushOfSomebodyElseAtTheRemoteIsMadeWhenThatIsOver(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

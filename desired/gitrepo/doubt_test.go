@@ -126,6 +126,7 @@ func TestAPushThatTheRemoteRefusesIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestAPushInDoubtWhileTheRemoteIsAwayIsAnsweredWhenItIsBack(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for _, taken := range []bool{true, false} {

@@ -94,6 +94,7 @@ func TestWritesGoOnWhileTheRemoteIsAskedAndDoesNotAnswer(t *testing.T) {
 }
 
 func TestAWriteToARemoteThatHangsIsRefusedInTimeAndSucceedsLater(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := newHangingForge(t)

@@ -105,6 +105,7 @@ func TestFoldersWithoutInstancesCostNothingHoweverManyTheyUnfoldTo(t *testing.T)
 }
 
 func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

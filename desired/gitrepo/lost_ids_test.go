@@ -58,6 +58,7 @@ func problemsAt(r *Repo) string {
 }
 
 func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	id, other := testID(1), testID(9)
@@ -290,6 +291,7 @@ func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(
 }
 
 func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, slip := range map[string]func(person *committer){

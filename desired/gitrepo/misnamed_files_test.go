@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing.T) {
@@ -69,6 +70,7 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 }
 
 func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, to := range map[string]string{"vnf.yml": "vnf.yml", "any other name": "amf.yaml"} {

@@ -140,6 +140,7 @@ func TestAWriteOfOneReplicaIsReadAtAnother(t *testing.T) {
 }
 
 func TestAMirrorThatIsBehindKnowsThatItIs(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := newHTTPForge(t)
@@ -175,6 +176,7 @@ func TestAMirrorThatIsBehindKnowsThatItIs(t *testing.T) {
 }
 
 func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)
@@ -228,6 +230,7 @@ func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
 }
 
 func TestReplicasWithoutTheirStoreStillWriteWithoutLoss(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)
@@ -258,6 +261,7 @@ func TestReplicasWithoutTheirStoreStillWriteWithoutLoss(t *testing.T) {
 }
 
 func TestAFetchFromOneReplicaHasWhatAnotherHasPushed(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := newHTTPForge(t)

@@ -114,6 +114,7 @@ func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
 }
 
 func TestAllInstancesOfALargeNetworkAreReadWithoutParsingThemAgain(t *testing.T) {
+	kit.Long(t)
 	const n = 20_000
 	r := openRepo(t, Options{Dir: packInstances(t, n, func(i int) string { return shardDir(testID(i)) }), CacheBytes: 32 << 20})
 	list := r.List()

@@ -108,6 +108,7 @@ func TestOnlyTheFourRequestsOfTheSmartProtocolAreServed(t *testing.T) {
 }
 
 func TestOnlyBranchesAndTagsArePushedAndNothingThatTheyLedToIsLost(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)
@@ -291,6 +292,7 @@ func TestAPackThatInflatesToTenGigabytesIsRefusedAndLeavesNothing(t *testing.T) 
 }
 
 func TestAPushThatIsTooLargeTellsItsClientWhy(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)

@@ -79,6 +79,7 @@ func bothWays(t *testing.T, r *Repo, check func(t *testing.T, r *Repo)) *Repo {
 }
 
 func TestAVIMThatInstancesNeedCountsUntilTheyDoNotAlsoAfterARestart(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, line := range map[string]string{
@@ -263,6 +264,7 @@ func TestANFVOThatIsMissingIsAProblemAndNobodyGrantsInItsPlace(t *testing.T) {
 }
 
 func TestAPackageRepositoryThatIsNeededCountsUntilItIsNotAlsoAfterARestart(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge, person := forgeWith(t, map[string]string{

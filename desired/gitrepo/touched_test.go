@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // tree makes a tree of files ("a/b": content; a content of "link:x" is a link).
@@ -36,6 +38,7 @@ func treeOf(t *testing.T, r *Repo, files map[string]string) string {
 }
 
 func TestWhatAPushTouchesIsAllThatDiffers(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{})

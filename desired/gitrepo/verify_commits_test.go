@@ -89,6 +89,7 @@ func levelOf(tb testing.TB, r *Repo, id string) int {
 }
 
 func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	s := newSeal(t, "alice", "forge")

@@ -1,13 +1,15 @@
 package packages
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,18 +127,34 @@ func TestLargeFilesAreReadOutOfGitAndNotHeld(t *testing.T) {
 	}
 }
 
+// looseObject writes an object, however damaged its content is, and returns its name.
+func looseObject(t *testing.T, bare, kind, content string) string {
+	t.Helper()
+
+	raw := fmt.Appendf(nil, "%s %d\x00%s", kind, len(content), content)
+	name := fmt.Sprintf("%x", sha1.Sum(raw))
+
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	if _, err := z.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	file := filepath.Join(bare, "objects", name[:2], name[2:])
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, packed.Bytes(), 0o444)); err != nil {
+		t.Fatal(err)
+	}
+
+	return name
+}
+
 func TestHostileTreesAreRefusedByName(t *testing.T) {
 	l := newLab(t)
 	bare := filepath.Join(l.dir, "desired.git")
-	hash := func(kind, content string) string {
-		cmd := exec.Command("git", "--git-dir", bare, "hash-object", "-w", "--literally", "-t", kind, "--stdin")
-		cmd.Stdin = strings.NewReader(content)
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(out))
-	}
+	hash := func(kind, content string) string { return looseObject(t, bare, kind, content) }
 	entry := func(mode, name, object string) string {
 		raw := make([]byte, 20)
 		if _, err := fmt.Sscanf(object, "%x", &raw); err != nil {

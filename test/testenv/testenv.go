@@ -32,6 +32,21 @@ func Real(t testing.TB, part string) {
 	}
 }
 
+// EnvChaos names the environment variable that, when "1", has the tests run that are too long, or too random, to
+// judge each change by.
+const EnvChaos = "JIBE_TEST_CHAOS"
+
+// Chaos skips the test unless "make chaos" runs it, and then as [Real] does.
+func Chaos(t testing.TB, part string) {
+	t.Helper()
+
+	if os.Getenv(EnvChaos) != "1" {
+		t.Skipf("it needs %s, and minutes: make chaos runs it, and so does go test with %s=1 and %s=1", part, EnvRequire, EnvChaos)
+	}
+
+	Real(t, part)
+}
+
 // Program returns the path of a program of one of Debian's packages, which is installed where it is
 // missing and this process is root. It skips the test as [Real] does.
 func Program(t testing.TB, program, debian string) string {
