@@ -2,7 +2,6 @@ package openstack_test
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // fromVolume is front with a disk of its own, made of the image, that the server starts from.
@@ -86,12 +86,7 @@ func TestServersMoveBetweenImagesAndVolumesAtAFakeCloud(t *testing.T) {
 func TestServersMoveBetweenImagesAndVolumesAtARealCloud(t *testing.T) {
 	t.Parallel()
 	vim := lab(t)
-	// Whole processes do it with groups, and blue-green, at the real cloud. make test-openstack
-	// does all of it.
-	if os.Getenv("JIBE_TEST_OS_FULL") != "1" {
-		movesRolling(t, begin(t, vim, realSpeed), flat, false, 1)
-		return
-	}
+	osenv.NeedFull(t)
 	for way, volume := range boots {
 		for shape, top := range shapes {
 			t.Run(way+", "+shape, func(t *testing.T) { movesRolling(t, begin(t, vim, realSpeed), top, volume, 1) })

@@ -1,7 +1,6 @@
 package openstack_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // fastDelay is how long the fake's Heat works on a stack.
@@ -40,9 +40,9 @@ func TestTheContractHoldsAtARealCloud(t *testing.T) {
 	// The end is the longest way back; the other moments are the fake cloud's, as each
 	// costs minutes here.
 	h.Moments = map[string][]string{desired.Rolling: {"at the end"}, desired.BlueGreen: {"when the old one goes"}}
-	if os.Getenv("JIBE_TEST_OS_FULL") != "1" {
-		// make test-openstack runs the whole suite. What is left out here, the tests of whole
-		// processes do at the real cloud in any case: scaling, changes of package, ways back.
+	if !osenv.Full() {
+		// make test-openstack runs the whole suite. What is left out here, one life
+		// does at the real cloud in any case: scaling, changes of package, ways back.
 		h.Only = []string{"InstantiateConvergesToReadyUnits", "DoTwiceIsDoOnce", "ARestartedProcessSeesTheSame", "WhatIsMissingIsFoundByExamine",
 			"VerifyChangesNothing", "RefusalIsTyped", "WatchTellsOfChanges"}
 	}

@@ -3,7 +3,6 @@ package openstack_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -48,9 +48,7 @@ func TestAGroupThatGetsWhatOnlyHeatKnowsIsRenewedOneByOneAtAFakeCloud(t *testing
 func TestAGroupThatGetsWhatOnlyHeatKnowsIsRenewedOneByOneAtARealCloud(t *testing.T) {
 	t.Parallel()
 	vim := lab(t)
-	if os.Getenv("JIBE_TEST_OS_FULL") != "1" {
-		t.Skip("make test-openstack does this; whole processes do it at the real cloud with a network in any case")
-	}
+	osenv.NeedFull(t)
 	renewedOneByOne(t, begin(t, vim, realSpeed))
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/osenv"
 )
 
 // outsider is somebody who works at the cloud beside Jibe.
@@ -253,6 +254,7 @@ func (v *vnf) until(src drivers.Source, seen func(o plan.Observed) bool) {
 func TestWhatOthersDoAtARealCloudIsRepaired(t *testing.T) {
 	t.Parallel()
 	vim := lab(t)
+	osenv.NeedFull(t)
 	troubled(t, begin(t, vim, realSpeed), newOutsider(t, vim), expanded)
 }
 

@@ -61,17 +61,22 @@ func verified(t *testing.T, vim drivers.VIM) {
 			})
 		}
 	}
-	t.Run("a type of resource", func(t *testing.T) {
-		src := source(uuid.NewString(), grouped+"  strange: {type: OS::Strange::Thing}\n", 1)
-		want, err := d.Render(src)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var refused *drivers.RefusedError
-		if err := d.Verify(t.Context(), want, plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "OS::Strange::Thing") {
-			t.Errorf("Verify = %v, want Heat's own refusal", err)
-		}
-	})
+	for name, c := range map[string]struct{ resource, lacks string }{
+		"a type of resource":       {"strange: {type: OS::Strange::Thing}", "OS::Strange::Thing"},
+		"a property of a resource": {"odd: {type: OS::Cinder::Volume, properties: {sise: 1}}", "sise"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := source(uuid.NewString(), grouped+"  "+c.resource+"\n", 1)
+			want, err := d.Render(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refused *drivers.RefusedError
+			if err := d.Verify(t.Context(), want, plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, c.lacks) {
+				t.Errorf("Verify = %v, want Heat's own refusal of %s", err, c.lacks)
+			}
+		})
+	}
 }
 
 func TestNothingIsMadeOfAnInstanceThatShouldNotExist(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 func TestTheLifeOfAVNFOfVirtualMachinesIsSoAtARealOpenStackToo(t *testing.T) {
 	at := osenv.OpenStack(t)
+	osenv.NeedFull(t)
 	provider, _, err := at.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,8 @@ func (c *cloud) publishBoots() {
 		d.Write(nested+"VDU2.yaml", second)
 		top := name + "/BaseHOT/simple/top.yaml"
 		d.Replace(top, "resources:\n", "resources:\n  inner:\n    type: OS::Neutron::Net\n\n  inner_subnet:\n    type: OS::Neutron::Subnet\n    properties:\n      network: { get_resource: inner }\n      cidr: 10.206.0.0/24\n\n")
+		// Heat doesn't see that members of the group are on the network, and so need its subnet.
+		d.Replace(top, "    type: OS::Heat::AutoScalingGroup\n", "    type: OS::Heat::AutoScalingGroup\n    depends_on: inner_subnet\n")
 		d.Replace(top, "          network: { get_param: [nfv, CP, CP1, network] }\n", "          network: { get_param: [nfv, CP, CP1, network] }\n          inner: { get_resource: inner }\n")
 	}
 	d.Push("Publish two ways to start")
@@ -142,7 +144,7 @@ func (c *cloud) fails(id string, body object, call int) {
 }
 
 func TestChangesOfPackageMoveServersBetweenImagesAndVolumes(t *testing.T) {
-	c := newCloud(t, grouped1)
+	c := newFakeCloud(t, grouped1)
 	c.publishBoots()
 	c.must(t, 404, "POST", instances+"/"+grouped1+"/change_vnfpkg", bootRequest(byVolume, "RollingUpdate"))
 	id := c.own(c.create(byImage))

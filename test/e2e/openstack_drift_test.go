@@ -15,7 +15,7 @@ func (c *cloud) repaired(id string, n int) {
 }
 
 func TestWhatOthersDoToVirtualMachinesIsShownAndRepaired(t *testing.T) {
-	c := newCloud(t, indexed1)
+	c := newFakeCloud(t, indexed1)
 	id, file, d := c.pushed(indexed1, "drift: report\n", link("front", "net0", "CP1", "CP2"))
 	front, store := c.serversOf(id, "VDU1")[0], c.serversOf(id, "VDU2")[0]
 
@@ -37,7 +37,7 @@ func TestWhatOthersDoToVirtualMachinesIsShownAndRepaired(t *testing.T) {
 
 	c.step("a server in ERROR")
 	volume := c.volumes(id)
-	c.do("nova", "POST", object{"os-resetState": object{"state": "error"}}, "servers", store, "action")
+	c.fake.BreakServer(store, "its host burnt down")
 	c.repaired(id, 2)
 	if now := c.serversOf(id, "VDU2"); len(now) != 1 || now[0] == store {
 		t.Errorf("there was %s, and there are %v", store, now)

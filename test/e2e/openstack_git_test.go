@@ -33,6 +33,11 @@ func (c *cloud) pushed(vnfd, more string, links ...object) (id, file string, d *
 	d.Write(file, machinesFile("pushed", vnfd, "openstack-a", more, links...))
 	d.Push("Run")
 	id = c.own(c.idOf("pushed"))
+	if c.fake == nil {
+		c.step("killed where a stack was just asked for")
+		c.awaitStack(id)
+		c.dies()
+	}
 	c.outcome(id, 0, "INSTANTIATE COMPLETED")
 	d.Pull()
 	return id, file, d

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -13,6 +12,17 @@ func (c *cloud) dies() {
 	c.Helper()
 	c.process.Kill()
 	c.start(c.data)
+}
+
+// awaitStack waits until the cloud has a stack of the instance.
+func (c *cloud) awaitStack(id string) {
+	c.Helper()
+	kit.Eventually(c.T, func() error {
+		if all, err := c.stacks(c.Context(), id); err != nil || len(all) == 0 {
+			return fmt.Errorf("no stack yet (%w)", err)
+		}
+		return nil
+	})
 }
 
 // scene tells apart the stages of what goes on at an instance: what its stack does, how its
@@ -30,7 +40,7 @@ func (c *cloud) scene(id string) string {
 
 // TestAKilledServer has two instances at one VIM, so that they don't mix up either.
 func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
-	c := newCloud(t, grouped1, grouped2)
+	c := newFakeCloud(t, grouped1, grouped2)
 	d := c.clone(t, "desired.git")
 	file := func(name string) string { return "instances/site-a/" + name + "/vnf.yaml" }
 	for _, name := range []string{"one", "two"} {
@@ -38,12 +48,7 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	}
 	d.Push("Run two")
 	ids := []string{c.own(c.idOf("one")), c.own(c.idOf("two"))}
-	kit.Eventually(t, func() error {
-		if all, err := c.stacks(t.Context(), ids[0]); err != nil || len(all) == 0 {
-			return fmt.Errorf("no stack yet (%w)", err)
-		}
-		return nil
-	})
+	c.awaitStack(ids[0])
 	c.step("killed where a stack was just asked for")
 	c.dies()
 	for _, id := range ids {
@@ -61,9 +66,9 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	d.Push("Upgrade both")
 	const most = 6
 	kills, last := 0, c.scene(ids[0])
-	for end := time.Now().Add(kit.Patience); kills < most && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if ops := c.history(t, ids[0]); len(ops) == 2 && ops[1].text("operationState") == "COMPLETED" {
-			break
+	kit.Eventually(t, func() error {
+		if ops := c.history(t, ids[0]); kills == most || len(ops) == 2 && ops[1].text("operationState") == "COMPLETED" {
+			return nil
 		}
 		if now := c.scene(ids[0]); now != last {
 			c.step("killed at: %s", now)
@@ -71,7 +76,8 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 			kills++
 			c.dies()
 		}
-	}
+		return fmt.Errorf("killed %d times, and it is at: %s", kills, last)
+	})
 	if kills < 3 {
 		t.Errorf("it was killed %d times: too few to prove anything", kills)
 	}

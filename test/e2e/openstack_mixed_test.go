@@ -9,7 +9,7 @@ import (
 
 func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 	kubeconfig := kubeenv.Kubeconfig(t)
-	c := newCloud(t, mixed1)
+	c := newFakeCloud(t, mixed1)
 	c.namespace = kubeenv.Namespace(t, kubeconfig)
 	var err error
 	c.config = kubeenv.RestConfig(t)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
-	c := newCloud(t, grouped1)
+	c := newFakeCloud(t, grouped1)
 	// A package that Heat takes for nonsense.
 	odd := "e2e00000-0000-4000-8000-" + uuid.NewString()[24:]
 	d := c.clone(t, "packages/packages.git")
@@ -64,7 +64,7 @@ func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
 }
 
 func TestAWrongPasswordIsSaidAndShownNowhere(t *testing.T) {
-	c := newCloud(t, grouped1)
+	c := newFakeCloud(t, grouped1)
 	c.process.Kill()
 	c.server = serve(t, c.data, "--start-timeout", "20s")
 	id := c.own(c.create(grouped1))

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
-	c := newCloud(t, grouped1, grouped2)
+	c := newFakeCloud(t, grouped1, grouped2)
 	id := c.own(c.create(grouped1))
 	c.step("instantiate")
 	op := c.run(t, id, "instantiate", object{

@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/osenv"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -36,11 +37,13 @@ var samples = map[string]string{
 	grouped1: "vm-asg-1.0", grouped2: "vm-asg-1.1", indexed1: "vm-indexed-1.0", indexed2: "vm-indexed-1.1", mixed1: "mixed-1.0",
 }
 
-// cloud is a test's own server, and what the test sees and does at a real OpenStack. Of
+// cloud is a test's own server, and what the test sees and does at an OpenStack. Of
 // the bench it has no Kubernetes.
 type cloud struct {
 	*bench
 	at osenv.Cloud
+	// fake is the cloud where it is in this process, nil where it is a real one.
+	fake *openstacktest.Cloud
 	// provider and where are of a bare client.
 	provider *gophercloud.ProviderClient
 	where    gophercloud.EndpointOpts
@@ -49,16 +52,41 @@ type cloud struct {
 	mine     []string
 }
 
-// newCloud starts a server with the VIM openstack-a and packages whose hooks it runs.
+// newCloud starts a server with the VIM openstack-a, a real cloud, and packages whose hooks it runs.
 func newCloud(t *testing.T, packages ...string) *cloud {
 	t.Helper()
 	at := osenv.OpenStack(t)
 	t.Parallel()
+	return cloudAt(t, at, nil, packages)
+}
+
+// stackTime is how long Heat of a cloud in this process works on a stack.
+const stackTime = 300 * time.Millisecond
+
+// newFakeCloud is newCloud with a cloud in this process. It is for what a real one takes minutes for, and
+// proves no more: the driver's own tests do each such change at a real cloud, and hold the two against each other.
+func newFakeCloud(t *testing.T, packages ...string) *cloud {
+	t.Helper()
+	kit.Long(t)
+	t.Parallel()
+	fake := openstacktest.New(t, openstacktest.Options{Delay: stackTime})
+	vim := fake.VIM()
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	text := fmt.Sprintf("clouds: {fake: {region_name: %s, auth: {auth_url: %q, username: %s, password: %s, project_name: %s, user_domain_name: %s, project_domain_name: %s}}}\n",
+		vim.Region, vim.Endpoint, vim.Username, vim.Password, vim.Project, vim.UserDomain, vim.ProjectDomain)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return cloudAt(t, osenv.Cloud{File: file, Name: "fake"}, fake, packages)
+}
+
+func cloudAt(t *testing.T, at osenv.Cloud, fake *openstacktest.Cloud, packages []string) *cloud {
+	t.Helper()
 	provider, where, err := at.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloud{bench: &bench{T: t}, at: at, provider: provider, where: where, services: map[string]*gophercloud.ServiceClient{}, calls: listen(t)}
+	c := &cloud{bench: &bench{T: t}, at: at, fake: fake, provider: provider, where: where, services: map[string]*gophercloud.ServiceClient{}, calls: listen(t)}
 	for name, connect := range map[string]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
 		"heat": openstack.NewOrchestrationV1, "nova": openstack.NewComputeV2, "neutron": openstack.NewNetworkV2, "cinder": openstack.NewBlockStorageV3,
 	} {

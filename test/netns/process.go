@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // tools are the commands that hosts and their makers need, and Debian's packages of them.
@@ -35,8 +36,7 @@ const searchPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 // need installs Debian's package of a command where that is missing.
 func need(ctx context.Context, command, debian string) error {
-	_, file, _, _ := runtime.Caller(0)
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(file), "..", "need"), command, debian)
+	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(), "test", "need"), command, debian)
 	cmd.Env = append(os.Environ(), "PATH="+searchPath)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", command, err, bytes.TrimSpace(out))

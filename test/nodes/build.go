@@ -10,10 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // ErrNotBuilt is returned when the programs of Kubernetes aren't built on this machine.
@@ -37,10 +38,7 @@ type outfit struct {
 	web layer
 }
 
-func here() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(file)
-}
+func here() string { return filepath.Join(testenv.Root(), "test", "nodes") }
 
 // prepare builds what is missing. The programs of Kubernetes, which take minutes, must have
 // been built, else it returns [ErrNotBuilt].

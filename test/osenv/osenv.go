@@ -60,6 +60,22 @@ func OpenStack(t testing.TB) Cloud {
 	return c
 }
 
+// EnvFull names the environment variable that, when "1", has tests do at a real cloud also what its stand-in has
+// been held to by other tests.
+const EnvFull = "JIBE_TEST_OS_FULL"
+
+// Full reports whether [EnvFull] is "1".
+func Full() bool { return os.Getenv(EnvFull) == "1" }
+
+// NeedFull skips a test of which a twin runs at a fake cloud, unless [EnvFull] is "1".
+func NeedFull(t testing.TB) {
+	t.Helper()
+
+	if !Full() {
+		t.Skipf("its twin runs at a fake cloud: make test-openstack does it at a real one, and so does go test with %s=1", EnvFull)
+	}
+}
+
 // FindCloud returns the cloud that the environment names. Without [EnvCloudFile] its file
 // is where OpenStack's clients look for it: in the user's or the system's configuration.
 func FindCloud() (Cloud, error) {

@@ -24,16 +24,14 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // startWait bounds the wait for a process to serve, and for one to end.
 const startWait = 3 * time.Minute
 
 // Root is the project's folder.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-}
+func Root() string { return testenv.Root() }
 
 // Binary builds the jibe binary of this source tree and returns its path. It is kept
 // in the tree's .cache, so that a binary that is up to date isn't linked again, not even
@@ -136,7 +134,7 @@ func alone(f func() error) error {
 }
 
 func build(ctx context.Context, tree, binary string, flags ...string) error {
-	args := append([]string{"build", "-buildvcs=false", "-o", binary}, flags...)
+	args := append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/jibe")...)
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -13,12 +13,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 const (
@@ -40,9 +40,7 @@ const (
 
 // folder is where the definitions are looked for.
 func folder() string {
-	_, file, _, _ := runtime.Caller(0)
-	project := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	return cmp.Or(os.Getenv(EnvDefinitions), filepath.Join(filepath.Dir(project), "shared", "reference"))
+	return cmp.Or(os.Getenv(EnvDefinitions), filepath.Join(filepath.Dir(testenv.Root()), "shared", "reference"))
 }
 
 // missing says which definitions are not there, nil where all are.

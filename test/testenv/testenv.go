@@ -8,10 +8,12 @@
 package testenv
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -76,9 +78,28 @@ func Install(t testing.TB, what, debian string) {
 	}
 }
 
-// Root returns the project's folder.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
+// Root returns the project's folder. A program that was compiled with -trimpath doesn't know where that was, and
+// finds it above the folder in which it was when it first asked.
+func Root() string { return root() }
 
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-}
+var root = sync.OnceValue(func() string {
+	if _, file, _, _ := runtime.Caller(0); filepath.IsAbs(file) {
+		return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	}
+
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+
+	for at := dir; ; at = filepath.Dir(at) {
+		text, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		if err == nil && bytes.HasPrefix(text, []byte("module github.com/jibe-vnfm/jibe\n")) {
+			return at
+		}
+
+		if at == filepath.Dir(at) {
+			panic("no folder above " + dir + " is the project's: start the program in the project's folder")
+		}
+	}
+})

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -20,8 +19,7 @@ import (
 // used.
 func Install(t testing.TB) []byte {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	script := filepath.Join(filepath.Dir(file), "..", "..", "examples", "packages", "k8s-cluster-1.0", "Scripts", "install_k8s_cluster.sh")
+	script := filepath.Join(testenv.Root(), "examples", "packages", "k8s-cluster-1.0", "Scripts", "install_k8s_cluster.sh")
 	text, err := os.ReadFile(script)
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +59,7 @@ func Need(t testing.TB) *Tools {
 	dir := t.TempDir()
 	tools, err := Prepare(t.Context(), dir)
 	if errors.Is(err, ErrNotBuilt) {
-		_, file, _, _ := runtime.Caller(0)
-		script := filepath.Join(filepath.Dir(file), "..", "controlplane", "controlplane")
+		script := filepath.Join(testenv.Root(), "test", "controlplane", "controlplane")
 		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
 			t.Fatalf("%s build: %v: %s", script, err, out)
 		}

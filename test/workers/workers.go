@@ -18,10 +18,10 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // ErrNotBuilt is returned when the control plane's binaries aren't built on this machine.
@@ -35,8 +35,7 @@ type Tools struct {
 // Prepare builds the tools in dir, which must stay while hosts are made. It doesn't build a
 // control plane, which takes minutes: where that isn't done yet, it returns [ErrNotBuilt].
 func Prepare(ctx context.Context, dir string) (*Tools, error) {
-	_, file, _, _ := runtime.Caller(0)
-	here := filepath.Dir(file)
+	here := filepath.Join(testenv.Root(), "test", "workers")
 	plane := filepath.Join(here, "..", "controlplane")
 	cached, err := exec.CommandContext(ctx, filepath.Join(plane, "controlplane"), "cached").Output()
 	if err != nil {

@@ -234,8 +234,15 @@ func (c *Cloud) validateTemplate(in *call) answer {
 	}
 	below := &stack{template: t, files: q.Files, registry: object{}}
 	for _, d := range t.resources {
-		if kind, _ := c.kindOf(below, d.kind); kind == nil {
+		kind, _ := c.kindOf(below, d.kind)
+		if kind == nil {
 			return refusedBy(invalid("The Resource Type (%s) could not be found.", d.kind))
+		}
+
+		// Values are looked at when the stack is made: parameters may be missing here.
+		p, _ := d.properties.(object)
+		if err := kind.known("resources."+d.name, p); err != nil {
+			return refusedBy(err)
 		}
 	}
 	shown := object{}

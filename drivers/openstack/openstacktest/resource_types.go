@@ -44,10 +44,8 @@ func (k *kind) check(c *Cloud, where string, p object) error {
 	if k.updatable == nil && k.others == nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if !slices.Contains(k.updatable, name) && !slices.Contains(k.others, name) {
-			return invalid("Property error: : %s.properties: : Unknown Property %s", where, name)
-		}
+	if err := k.known(where, p); err != nil {
+		return err
 	}
 	for _, name := range k.required {
 		if p[name] == nil {
@@ -58,6 +56,19 @@ func (k *kind) check(c *Cloud, where string, p object) error {
 		return nil
 	}
 	return k.verify(c, where, p)
+}
+
+// known returns an error where the resource has a property that its type doesn't know.
+func (k *kind) known(where string, p object) error {
+	if k.updatable == nil && k.others == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if !slices.Contains(k.updatable, name) && !slices.Contains(k.others, name) {
+			return invalid("Property error: : %s.properties: : Unknown Property %s", where, name)
+		}
+	}
+	return nil
 }
 
 func badValue(where, property string, value any, why string) error {
