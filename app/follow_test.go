@@ -188,7 +188,7 @@ func (f *followed) commits(branch string) string {
 // never fails without one.
 func (f *followed) settles(branch, want string) {
 	f.Helper()
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // what must not happen can't be waited for
 	if got := f.commits(branch); got != want {
 		f.Errorf("commits to follow: %q, want %q", got, want)
 	}
@@ -377,7 +377,7 @@ func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
 	run("1.4.0", many+1)
 	f.release(nil, "1.4.1")
 	run("1.4.1", many)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // in which a second commit would have come
 	subjects := strings.Split(f.commits("main"), "\n")
 	slices.Sort(subjects)
 	if n := len(subjects); n != many || len(slices.Compact(subjects)) != many {

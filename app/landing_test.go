@@ -329,7 +329,7 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 	for range deaths { // each after a landing more, and a moment that is never the same
 		seen := landed.Load()
 		kit.Until(t, "somebody lands", func() bool { return landed.Load() > seen || landed.Load() == int64(people*landings) })
-		time.Sleep(rand.N(200 * time.Millisecond))
+		kit.Pause(t.Context(), rand.N(200*time.Millisecond))
 		mortal.Take().KillGroup()
 		s = serve()
 		mortal.Serve(s)

@@ -63,7 +63,7 @@ func listen(t *testing.T, l limits, h http.HandlerFunc) *piped {
 	t.Cleanup(func() {
 		server.Close()
 		<-done
-		time.Sleep(time.Second) // of the bubble: the server ends a connection that it has refused a while later
+		kit.Pass(time.Second) // the server ends a connection that it has refused a while later
 	})
 	return p
 }

@@ -156,7 +156,7 @@ func (r *replicas) stalls() (longest func() time.Duration) {
 	go func() {
 		defer close(done)
 		for last := time.Now(); ctx.Err() == nil; last = time.Now() {
-			time.Sleep(pause)
+			kit.Pause(ctx, pause)
 			_ = c.Ping(ctx).Err()
 			most.Store(max(most.Load(), int64(time.Since(last)-pause)))
 		}

@@ -42,7 +42,7 @@ func history(t *testing.T, s *process.Server) map[string]string {
 func remembers(t *testing.T, s *process.Server, want map[string]string) {
 	t.Helper()
 	kit.Eventually(t, func() error {
-		for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); kit.Pause(t.Context(), 100*time.Millisecond) {
 			if have := history(t, s); !maps.Equal(have, want) {
 				return fmt.Errorf("operations are %v, want %v", have, want)
 			}

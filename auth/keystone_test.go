@@ -97,7 +97,7 @@ func TestOneAnswerOfKeystoneServesManyRequestsAndEndsWithTheToken(t *testing.T) 
 	expires := now.Add(90 * time.Second)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // so that several ask at once
 		if r.Header.Get("X-Subject-Token") != "good" || r.Header.Get("X-Auth-Token") != "good" {
 			w.WriteHeader(http.StatusNotFound)
 			return

@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const (
@@ -153,7 +154,7 @@ func (w *world) operated(f *Follower) {
 // for as long as it may ever pause.
 func (w *world) committed(branch string, want ...string) {
 	w.Helper()
-	time.Sleep(time.Minute) // of the bubble, in which it takes no time
+	kit.Pass(time.Minute)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if got := w.commits[branch]; strings.Join(got, "; ") != strings.Join(want, "; ") {

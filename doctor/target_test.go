@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAProjectThatProposesWithoutAForgeHasFailed(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWhatIsMissingOnlyWhileTheServerPutsPacksTogetherIsNoDamage(t *testing.T
 	}
 	done := make(chan Finding, 1)
 	go func() { done <- x.connected(t.Context(), filepath.Join(repository, ".git")) }()
-	time.Sleep(lookAgain / 2) // it has looked, or does so once they are back
+	kit.Pause(t.Context(), lookAgain/2) // it has looked, or does so once they are back
 	if err := os.Rename(packs+".away", packs); err != nil {
 		t.Fatal(err)
 	}

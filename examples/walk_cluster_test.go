@@ -190,7 +190,7 @@ func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 	var all sync.WaitGroup
 	looks := 0
 	all.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		for ; ctx.Err() == nil; kit.Pause(ctx, 100*time.Millisecond) {
 			on, n, err := c.ready(ctx)
 			if err != nil {
 				continue // the test ends, or the machine is busy
@@ -242,7 +242,7 @@ func (c *clusterWalk) watch() (stop func() (answers, pods int)) {
 	var all sync.WaitGroup
 	n := 0
 	all.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		for ; ctx.Err() == nil; kit.Pause(ctx, 50*time.Millisecond) {
 			if err := ask(); err != nil && ctx.Err() == nil {
 				c.Errorf("request %d, at %s: %v", n, time.Now().Format(time.TimeOnly), err)
 			}

@@ -31,7 +31,7 @@ func (c *clusterWalk) reached() (stop func() (asked int)) {
 	n := 0
 	all.Go(func() {
 		since, told := time.Now(), false
-		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		for ; ctx.Err() == nil; kit.Pause(ctx, 100*time.Millisecond) {
 			one, end := context.WithTimeout(ctx, 10*time.Second)
 			err := c.inside.Discovery().RESTClient().Get().AbsPath("/readyz").Do(one).Error()
 			end()

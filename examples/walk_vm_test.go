@@ -193,7 +193,7 @@ func (v *vmWalk) clients(url string) (stop func() (answers int)) {
 	var all sync.WaitGroup
 	n := 0
 	all.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		for ; ctx.Err() == nil; kit.Pause(ctx, 50*time.Millisecond) {
 			if _, err := netns.AskOnce(v.Context(), url); err != nil {
 				v.Error(err)
 			}

@@ -259,7 +259,7 @@ var bombs = map[string]func(v *victim){
 				panic(err)
 			}
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // it is deaf to all but a kill
 	},
 	"bomb_memory": func(*victim) {
 		for {
@@ -291,7 +291,7 @@ var bombs = map[string]func(v *victim){
 			}
 			open = append(open, f)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // it keeps what it has
 		runtime.KeepAlive(open)
 	},
 	"bomb_file": func(*victim) {
@@ -310,7 +310,7 @@ var bombs = map[string]func(v *victim){
 		b := make([]byte, 1<<20)
 		for {
 			if _, err := os.Stdout.Write(b); err != nil {
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // it goes on for as long as it may
 			}
 		}
 	},
@@ -323,7 +323,7 @@ var bombs = map[string]func(v *victim){
 	"deaf": func(v *victim) {
 		cmd := exec.Command("/bin/sh", "-c", `trap "" HUP TERM INT; while :; do sleep 86399.`+v.Abstract[len(v.Abstract)-9:]+`; done`)
 		_ = cmd.Run()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // it is deaf to all but a kill
 	},
 }
 

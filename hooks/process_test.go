@@ -137,7 +137,7 @@ func TestTheProcessIsToldOfBeforeItHasItsInput(t *testing.T) {
 	c := shell(fmt.Sprintf(`read x; echo $$ > %s; echo '{"message": "'$$'"}'`, n.file("read")))
 	var reported hooks.Process
 	c.Started = func(p hooks.Process) error {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // in which the process would have read its input
 		if _, err := os.Stat(n.file("read")); err == nil {
 			t.Error("it had its input already")
 		}

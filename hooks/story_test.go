@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestTheLinesOfAStoryAreRecordedTogetherOnceASecondAndTheRestAtItsEnd(t *testing.T) {
@@ -22,9 +23,9 @@ func TestTheLinesOfAStoryAreRecordedTogetherOnceASecondAndTheRestAtItsEnd(t *tes
 		})
 		began := time.Now()
 		s.Say("worker1 joins")
-		time.Sleep(300 * time.Millisecond)
+		kit.Pass(300 * time.Millisecond)
 		s.Say("worker2 joins")
-		time.Sleep(3 * time.Second)
+		kit.Pass(3 * time.Second)
 		s.Say("done")
 		s.End()
 		want := [][]string{{"worker1 joins", "worker2 joins"}, {"done"}}

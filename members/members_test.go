@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // away is a store that a member can't reach while it is cut off.
@@ -89,8 +90,7 @@ func leave(t *testing.T, m *members.Member) {
 
 // later lets time pass, and everybody do what is due.
 func later(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
+	kit.Pass(d)
 }
 
 func living(t *testing.T, m *members.Member, want ...*members.Member) {

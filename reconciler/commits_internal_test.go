@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // beyondReach is a store that answers no question for leases while it is away.
@@ -65,20 +66,18 @@ func TestACommitThatWaitsIsGivenUpWithTheSessionOfWhoAskedForItAndNotRepeated(t 
 		if _, err := commitOf(t.Context(), in, "pin", waits); !errors.Is(err, errCommitting) {
 			t.Fatalf("a commit whose turn doesn't come: %v", err)
 		}
-		time.Sleep(3 * m.Lasts()) // it is renewed all the time
+		kit.Pass(3 * m.Lasts()) // it is renewed all the time
 		if c.ended("a") != nil {
 			t.Fatal("a commit is given up while the session is held")
 		}
 		s.away.Store(true)
-		time.Sleep(m.Lasts())
-		synctest.Wait()
+		kit.Pass(m.Lasts())
 		x := c.ended("a")
 		if x == nil || !errors.Is(x.err, members.ErrEnded) {
 			t.Fatalf("after the session has ended the commit is %+v, want it given up", x)
 		}
 		s.away.Store(false)
-		time.Sleep(m.Lasts())
-		synctest.Wait()
+		kit.Pass(m.Lasts())
 		if n := writes.Load(); n != 1 || looks.Load() != 1 {
 			t.Errorf("it was asked for %d times, and %d passes told, want one of each: who owns the instance now decides anew", n, looks.Load())
 		}

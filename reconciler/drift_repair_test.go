@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // running starts a world in which the instance runs.
@@ -157,7 +158,7 @@ func TestAContendedRepairIsOneOperationThatNamesTheObjectAndGivesWayToRequests(t
 	go func() {
 		for contending.Load() {
 			w.cloud.Drift(web)
-			time.Sleep(time.Millisecond)
+			kit.Pause(t.Context(), time.Millisecond)
 		}
 	}()
 	var contended *lcm.Operation

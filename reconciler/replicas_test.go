@@ -195,7 +195,7 @@ func TestWhatReplicasWriteStaysInOrderHoweverTheyAreStopped(t *testing.T) {
 		default:
 			f.want(ids[rnd.IntN(len(ids))], fmt.Sprintf("levels: {web: %d}\n", rnd.IntN(4)), all...)
 		}
-		time.Sleep(time.Duration(rnd.IntN(400)) * time.Millisecond) // a choice of the run, and no condition
+		kit.Pause(t.Context(), time.Duration(rnd.IntN(400))*time.Millisecond)
 	}
 	for _, r := range all {
 		r.wake()

@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // world is a repository, an operation log and a forge, all in memory, where time passes at once while
@@ -128,10 +129,7 @@ func (w *world) restart() {
 }
 
 // pass lets the bubble's time pass, which takes none of the machine's.
-func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
+func (w *world) pass(d time.Duration) { kit.Pass(d) }
 
 // commit gives instances other trees on main, "" takes one away.
 func (w *world) commit(trees map[string]string) string {

@@ -189,7 +189,7 @@ func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
 				return
 			}
 			ack(op)
-			time.Sleep(100 * time.Millisecond)
+			kit.Pause(t.Context(), 100*time.Millisecond)
 		}
 	})
 	for w := range writers {

@@ -80,7 +80,7 @@ func TestAKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 			acked = append(acked, lines.Text())
 		}
 		if rng.IntN(2) == 0 {
-			time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond) // anywhere in a batch
+			kit.Pause(t.Context(), time.Duration(rng.IntN(3000))*time.Microsecond) // anywhere in a batch
 		}
 		_ = cmd.Process.Kill()
 		for lines.Scan() { // what it said before it died

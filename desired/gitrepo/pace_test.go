@@ -280,7 +280,7 @@ func TestItIsToldHowLongEachWriteWasHeldUpByTheInterval(t *testing.T) {
 		asked[n].to = time.Now()
 	}
 	late(1)
-	time.Sleep(interval / 2)
+	kit.Pause(t.Context(), interval/2)
 	late(2)
 	all.Wait()
 	end := time.Now()

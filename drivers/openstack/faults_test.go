@@ -79,7 +79,7 @@ func TestATokenThatExpiresInTheMiddleOfAnOperationIsRenewed(t *testing.T) {
 			cloud.ExpireTokens()
 			// A slow machine gets as far with a token as a fast one.
 			for last := cloud.Requests(""); over.Err() == nil && cloud.Requests("") < last+20; {
-				time.Sleep(time.Millisecond)
+				kit.Pause(over, time.Millisecond)
 			}
 		}
 	})

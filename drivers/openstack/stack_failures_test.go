@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
@@ -38,7 +39,7 @@ func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
 		} else if err := v.d.Do(t.Context(), want, next...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		kit.Pause(t.Context(), 5*time.Millisecond)
 	}
 	if n := changes(cloud); asked == 0 || n != asked {
 		t.Errorf("Heat was asked %d times for changes while it worked, and %d before", n, asked)

@@ -203,7 +203,7 @@ func begin(t *testing.T, vim drivers.VIM, s speed) *vnf {
 			if err != nil {
 				t.Logf("clean up: %v", err)
 			}
-			time.Sleep(s.options.Busy)
+			kit.Pause(ctx, s.options.Busy)
 		}
 		t.Errorf("instance %s is still there", v.id)
 	})

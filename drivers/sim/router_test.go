@@ -57,7 +57,7 @@ func (w *world) operate(t *testing.T, src drivers.Source, j *plan.Journal) (fail
 			if next[0].Failure != "" {
 				return next[0].Failure
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // the cloud of this test works by the machine's time
 		case plan.Hook, plan.Drain:
 			j.Hooks = append(j.Hooks, next[0].Object)
 		default:

@@ -164,7 +164,7 @@ func (s *site) clients() (answers func() int, stop func()) {
 				mu.Lock()
 				n++
 				mu.Unlock()
-				time.Sleep(10 * time.Millisecond)
+				kit.Pause(s.Context(), 10*time.Millisecond)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/forge/proposal"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // memory is a forge in memory.
@@ -149,7 +150,7 @@ func inMemory(t *testing.T, f func(t *testing.T, m *memory, k func() *proposal.K
 	})
 }
 
-func settle() { time.Sleep(5 * time.Second); synctest.Wait() }
+func settle() { kit.Pass(5 * time.Second) }
 
 func TestAPullRequestIsOpenedOnceWhateverIsLost(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *memory, k func() *proposal.Keeper, restart func()) {
@@ -187,8 +188,7 @@ func TestAForgeThatIsAwayIsLeftAloneAndToldLater(t *testing.T) {
 		want := proposal.Wanted{Branch: "a", Title: "A", Changed: func() {}}
 		m.set(func() { m.away = forge.ErrAway })
 		k().Keep(want)
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
+		kit.Pass(10 * time.Minute)
 		if s := k().Keep(want); !errors.Is(s.Err, forge.ErrAway) || m.requests > 30 {
 			t.Errorf("%+v after %d requests", s, m.requests)
 		}
@@ -196,8 +196,7 @@ func TestAForgeThatIsAwayIsLeftAloneAndToldLater(t *testing.T) {
 			t.Errorf("withdrawn: %v", err)
 		}
 		m.set(func() { m.away = nil })
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		kit.Pass(time.Minute)
 		if s := k().Keep(want); s.Number != 1 || s.Err != nil {
 			t.Errorf("after it was back: %+v", s)
 		}
@@ -205,7 +204,7 @@ func TestAForgeThatIsAwayIsLeftAloneAndToldLater(t *testing.T) {
 			t.Errorf("withdrawn: %v, %v", done, err)
 		}
 		at := m.requests
-		time.Sleep(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		if n := m.requests - at; n < 8 || n > 24 {
 			t.Errorf("%d requests in 10 minutes in which nothing happens", n)
 		}
@@ -240,8 +239,7 @@ func TestOneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 		m.set(func() { m.refused = map[string]bool{"a": true, "b": true} })
 		k().Keep(proposal.Wanted{Branch: "a", Title: "A"})
 		k().Withdraw("b", "", nil)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		kit.Pass(time.Hour)
 		if s := k().Keep(proposal.Wanted{Branch: "a", Title: "A"}); s.Err == nil || s.Known() {
 			t.Errorf("the one that is refused: %+v", s)
 		}
@@ -257,8 +255,7 @@ func TestOneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 			t.Errorf("another: %+v", s)
 		}
 		m.set(func() { m.refused = nil })
-		time.Sleep(11 * time.Minute)
-		synctest.Wait()
+		kit.Pass(11 * time.Minute)
 		if s := k().Keep(proposal.Wanted{Branch: "a", Title: "A"}); !s.Open {
 			t.Errorf("once it is taken: %+v", s)
 		}

@@ -274,16 +274,14 @@ func (s *site) killed(in hooks.Input, when func() bool) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	for until := time.Now().Add(kit.Patience); !when(); time.Sleep(5 * time.Millisecond) {
+	kit.Until(s, "the moment to kill it comes", func() bool {
 		select {
 		case err := <-done:
 			s.Fatalf("it ended before it was killed: %v: %s", err, &out)
 		default:
 		}
-		if time.Now().After(until) {
-			s.Fatalf("the moment to kill it didn't come: %s", &out)
-		}
-	}
+		return when()
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		s.Fatal(err)
 	}
@@ -472,7 +470,7 @@ func (s *site) watched() (least func() int) {
 	})
 	return func() int {
 		// The last changes are on their way.
-		time.Sleep(200 * time.Millisecond)
+		kit.Pause(s.Context(), 200*time.Millisecond)
 		stop()
 		w.Stop()
 		done.Wait()

@@ -153,7 +153,7 @@ func (s *site) asked(url string) (stop func()) {
 	asked, again := 0, 0
 	all.Go(func() {
 		failed := 0
-		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		for ; ctx.Err() == nil; kit.Pause(ctx, 100*time.Millisecond) {
 			asked++
 			err := func() error {
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -27,7 +27,7 @@ func TestAHostThatStartsLaterIsWaitedFor(t *testing.T) {
 	started := make(chan error, 1)
 	go func() {
 		started <- func() error {
-			time.Sleep(500 * time.Millisecond)
+			kit.Pause(t.Context(), 500*time.Millisecond)
 			_, err := vm.Run(t.Context(), nil, "python3", "-c", `
 import socket
 s = socket.create_server(("", 22))

@@ -129,7 +129,7 @@ func TestACommandThatPrintsWithoutEndNeedsNoMemoryAndIsEnded(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, Command{Cmd: "cat /dev/zero", Stdout: w}) }()
 	<-w.wrote
-	time.Sleep(300 * time.Millisecond) // for it to send as much as it may
+	kit.Pause(t.Context(), 300*time.Millisecond) // for it to send as much as it may
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapInuse > 64<<20 {

@@ -76,7 +76,7 @@ func TestASubscriberThatMisbehavesGetsItsNotificationsLaterAndDelaysNobody(t *te
 				if _, err := io.WriteString(c, "H"); err != nil {
 					return
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond) // this is what is slow
 			}
 		})},
 		{name: "closes", reason: "connection", misbehave: hijacked(func(net.Conn) {})},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // always makes Shrink copy any file.
@@ -304,7 +305,7 @@ func TestAnAnsweredWriteOutlivesAKillWhileTheFileShrinks(t *testing.T) {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			answered[lines.Text()] = true
 			if n++; n == after {
-				time.Sleep(late) // anywhere between two answers
+				kit.Pause(t.Context(), late) // anywhere between two answers
 				if err := cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/redis"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
@@ -38,14 +39,8 @@ func mark(t testing.TB, s store.Store) store.Mark {
 // eventually asks again until there is no error.
 func eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%s: %v", what, err)
-		}
+	if err := kit.Poll(t.Context(), patience, f); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 
@@ -218,7 +213,7 @@ func TestWhileRedisIsAwayCallsSaySoAndThenGoOn(t *testing.T) {
 				follows <- err
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
+			kit.Pause(t.Context(), 20*time.Millisecond)
 		}
 	}()
 	r.Kill()

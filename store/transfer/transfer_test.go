@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/store/redis"
 	"github.com/jibe-vnfm/jibe/store/transfer"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
@@ -68,7 +69,7 @@ func put(t testing.TB, s store.Store, key, value string) {
 // removes both, and adds the value to a log. It counts the Puts that were answered.
 func pairs(ctx context.Context, t *testing.T, s store.Store, n, of int, answered *atomic.Int64) {
 	for i := 0; ctx.Err() == nil; i++ {
-		time.Sleep(5 * time.Millisecond) // the file's copy is synced to the disk all the time, which shouldn't be overtaken
+		kit.Pause(ctx, 5*time.Millisecond) // the file's copy is synced to the disk all the time, which shouldn't be overtaken
 		k := fmt.Sprintf("/%05d", of*rand.IntN(200)+n)
 		var recs []store.Record
 		for _, key := range []string{"a" + k, "z" + k} {

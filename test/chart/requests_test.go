@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -130,7 +131,7 @@ func (r *requests) do(api *process.Server, status int, method, target string, bo
 		r.mu.Lock()
 		r.again = append(r.again, err.Error())
 		r.mu.Unlock()
-		time.Sleep(againPause)
+		kit.Pause(r.ctx, againPause)
 	}
 }
 

@@ -167,12 +167,12 @@ func (n *realNode) blueGreen(patch string) {
 		path := n.begin(n.T, id, "change_vnfpkg", n.changing(2, "Blue-Green", "drain", "4s", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 		arriving.called(1)
 		n.patch("Service/front", "script", patch)
-		time.Sleep(2 * behind) // the script stays a while with what it did
+		kit.Pause(n.Context(), 2*behind) // the script stays a while with what it did
 		arriving.answer(1, "exit 0")
 		n.await(n.T, path, "COMPLETED")
 	}
 	n.awaitPods(3)
-	time.Sleep(behind)
+	kit.Pause(n.Context(), behind)
 	c.unnoticed("1.0", "2.0")
 }
 
@@ -190,11 +190,11 @@ func (n *realNode) takenBack() {
 	n.must(n.T, 202, "POST", path+"/rollback", nil)
 	leaving.called(2)
 	n.patch("Service/front", "script", naive(1))
-	time.Sleep(2 * behind)
+	kit.Pause(n.Context(), 2*behind)
 	leaving.answer(2, "exit 0")
 	n.await(n.T, path, "ROLLED_BACK")
 	n.awaitPods(3)
-	time.Sleep(behind)
+	kit.Pause(n.Context(), behind)
 	c.unnoticed("1.0", "2.0")
 }
 

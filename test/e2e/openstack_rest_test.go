@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
@@ -85,7 +87,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 		if after := time.Since(begun); strings.HasPrefix(s, "DELETE") && after < grace {
 			t.Fatalf("%s after %v, and there were %v to wait", s, after, grace)
 		}
-		time.Sleep(250 * time.Millisecond)
+		kit.Pause(t.Context(), 250*time.Millisecond)
 	}
 	c.await(t, path, "COMPLETED")
 	c.nothingIsLeft(id)

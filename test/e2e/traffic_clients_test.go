@@ -35,7 +35,7 @@ func (b *bench) clients(request func(context.Context) (string, error)) *clients 
 	})
 	for range 2 {
 		c.all.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			for ; ctx.Err() == nil; kit.Pause(ctx, 10*time.Millisecond) {
 				// A request that was begun is ended, so that no error is the test's own doing.
 				c.note(request(context.WithoutCancel(ctx)))
 			}

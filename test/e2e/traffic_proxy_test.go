@@ -164,11 +164,11 @@ func TestAClientNoticesNoBlueGreenChangeWhoeverSwitchesTheService(t *testing.T) 
 			if patch != "" {
 				arriving.called(1)
 				b.patch("Service/front", "script", patch)
-				time.Sleep(2 * behind) // the script stays a while with what it did
+				kit.Pause(t.Context(), 2*behind) // the script stays a while with what it did
 				arriving.answer(1, "exit 0")
 			}
 			b.await(t, path, "COMPLETED")
-			time.Sleep(2 * behind)
+			kit.Pause(t.Context(), 2*behind)
 			c.unnoticed("v1", "v2")
 		})
 	}

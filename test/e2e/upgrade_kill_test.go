@@ -50,7 +50,7 @@ func killAt(s *server, n int, delay time.Duration) (killed <-chan struct{}, end 
 			case <-time.After(2 * time.Millisecond):
 			}
 		}
-		time.Sleep(delay)
+		time.Sleep(delay) // the moment of the kill, which nothing tells from outside
 		s.process.Kill()
 		close(done)
 	}()

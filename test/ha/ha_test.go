@@ -90,7 +90,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	}
 
 	stop := people.Begin(t.Context())
-	time.Sleep(warmUp)
+	kit.Pause(t.Context(), warmUp)
 	r.Tell("upgrade from %s", version)
 	unfailing(t, w, "upgraded", func() error { return r.Upgrade(t.Context(), newest) })
 	if err := w.Kept(t.Context()); err != nil {
@@ -171,7 +171,7 @@ func unfailing(t *testing.T, w *load.World, what string, do func() error) {
 	t.Helper()
 	w.RequestsAlone(true)
 	defer w.RequestsAlone(false)
-	time.Sleep(settled)
+	kit.Pause(t.Context(), settled)
 	before := time.Now()
 	if err := do(); err != nil {
 		t.Error(err)

@@ -190,7 +190,7 @@ func TestOnARealGiteaAKillLeavesARequestWithOnePullRequestOrNone(t *testing.T) {
 			}
 			answered <- a.ID()
 		}()
-		time.Sleep(after * time.Millisecond) // the moment of the kill, which nothing tells from outside
+		kit.Pause(t.Context(), after*time.Millisecond) // the moment of the kill, which nothing tells from outside
 		w.restart()
 		all, err := process.All[process.Operation](t.Context(), w.Server, process.Operations+"?filter=(eq,operationState,STARTING)")
 		all = slices.DeleteFunc(all, func(op process.Operation) bool { return op.Automatic }) // the simulator has forgotten what ran

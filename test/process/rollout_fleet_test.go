@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -214,7 +215,7 @@ func (f *unsteadyFleet) restart(t *testing.T) {
 // moment lets a random time pass, of up to most milliseconds, longer with more sites.
 func (f *unsteadyFleet) moment(most int) {
 	// Kills are to come at any moment, and so at none that can be waited for.
-	time.Sleep(time.Duration(100+f.IntN(most)) * time.Millisecond * time.Duration(1+f.sites/300))
+	kit.Pause(context.Background(), time.Duration(100+f.IntN(most))*time.Millisecond*time.Duration(1+f.sites/300))
 }
 
 // away takes VIM edge away, or brings it back.

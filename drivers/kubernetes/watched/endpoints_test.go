@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
@@ -145,7 +146,7 @@ func TestWhatTrafficWasSwitchedFromStaysUntilWhoeverSendsItHasFollowed(t *testin
 		s.service("0")
 		s.slice("a", "0")
 		s.slice("b", "0")
-		time.Sleep(following)
+		kit.Pass(following)
 		if why := s.waitsFor("0"); why != "" {
 			t.Errorf("before anything moves: %s", why)
 		}
@@ -157,7 +158,7 @@ func TestWhatTrafficWasSwitchedFromStaysUntilWhoeverSendsItHasFollowed(t *testin
 		if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of generation 0" {
 			t.Errorf("with one slice of two: %q", why)
 		}
-		time.Sleep(following) // the controller of slices is slow
+		kit.Pass(following) // the controller of slices is slow
 		s.slice("b", "1")
 		s.cache.subscribe(func(instance string) { woken <- instance })
 		began := time.Now()
@@ -189,7 +190,7 @@ func TestAServiceThatIsSwitchedBackDoesNotTrustTheSlicesFromBefore(t *testing.T)
 		if why := s.waitsFor("0"); why != "it directs traffic to generation 0"+followed {
 			t.Errorf("switched back at once: %q", why)
 		}
-		time.Sleep(following)
+		kit.Pass(following)
 		if why := s.waitsFor("0"); why != "" {
 			t.Errorf("a while later: %s", why)
 		}
@@ -205,7 +206,7 @@ func TestOnlyPodsThatAServiceItselfSelectedAreMissed(t *testing.T) {
 		for name, target := range map[string]string{"none": "", "node": "targetRef: {kind: Node, uid: x}", "foreign": "targetRef: {kind: Pod, uid: y}"} {
 			s.brings(fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, labels: {%s: web}}, endpoints: [{%s}]}", name, labelService, target))
 		}
-		time.Sleep(following)
+		kit.Pass(following)
 		if why := s.waitsFor("1"); why != "" {
 			t.Errorf("with addresses that others added: %s", why)
 		}
@@ -239,7 +240,7 @@ func TestAServiceOfOnePodOfAStatefulSetWaitsForThatPod(t *testing.T) {
 				status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}`, manifest.LabelGeneration))
 			s.service("1")
 			s.slice("a")
-			time.Sleep(following)
+			kit.Pass(following)
 			if why := s.waitsFor("1"); why != want {
 				t.Errorf("of %s is said %q, want %q", pod, why, want)
 			}

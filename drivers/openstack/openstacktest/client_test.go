@@ -122,7 +122,7 @@ func (c *client) await(stack string) string {
 			return nil
 		}
 		if c.slow {
-			time.Sleep(time.Second) // a real cloud is spared
+			kit.Pause(c.t.Context(), time.Second) // a real cloud is spared
 		}
 		return fmt.Errorf("stack %s is still in progress", stack)
 	})
