@@ -156,10 +156,14 @@ func (s *transitServer) certify(t *testing.T) {
 // start has the server answer at its address. It is sealed.
 func (s *transitServer) start(t *testing.T) {
 	t.Helper()
-	l, err := net.Listen("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+
+	// A process that another test starts holds the listener of before until it has become another program.
+	var l net.Listener
+	kit.Eventually(t, func() (err error) {
+		l, err = net.Listen("tcp", s.address)
+		return err
+	})
+
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{s.certificate}, MinVersion: tls.VersionTLS12},

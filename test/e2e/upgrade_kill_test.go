@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // moments are the lines of the log at which an upgrade takes a step.
@@ -86,6 +87,9 @@ func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
 		"blue-green, when it was taken": {strategy: "blueGreen", steps: 8, delay: taking},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tt.delay > 0 { // the simulator's kill points have these moments, too
+				testenv.Chaos(t, "a control plane")
+			}
 			b := newStage(t) // for the namespace; the server is one of this test
 			data := filepath.Join(t.TempDir(), "data")
 			b.server = serve(t, data)
