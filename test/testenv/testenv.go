@@ -38,11 +38,14 @@ func Real(t testing.TB, part string) {
 // judge each change by.
 const EnvChaos = "JIBE_TEST_CHAOS"
 
+// OfChaos reports whether "make chaos" runs the tests.
+func OfChaos() bool { return os.Getenv(EnvChaos) == "1" }
+
 // Chaos skips the test unless "make chaos" runs it, and then as [Real] does.
 func Chaos(t testing.TB, part string) {
 	t.Helper()
 
-	if os.Getenv(EnvChaos) != "1" {
+	if !OfChaos() {
 		t.Skipf("it needs %s, and minutes: make chaos runs it, and so does go test with %s=1 and %s=1", part, EnvRequire, EnvChaos)
 	}
 
