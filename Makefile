@@ -193,7 +193,7 @@ chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIM
 	JIBE_TEST_CHAOS=1 JIBE_CRASH_POINTS=$(CRASH_POINTS) JIBE_CRASH_SEED=$(SEED) JIBE_CHAOS_DURATION=$(CHAOS_TIME) JIBE_CHAOS_SEED=$(SEED) \
 		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 	JIBE_TEST_CHAOS=1 $(with_cluster) go test -count=1 -p 1 -timeout 1h -v $(GOTESTFLAGS) \
-		-run 'TestAClusterWithThreeMasters|TestAnUpgradeEndsRight|TestAKillAtAnyMoment' ./examples ./automation ./test/e2e
+		-run 'TestAClusterWithThreeMasters|TestAnUpgradeEndsRight|TestAKillAtAnyMoment|TestAHundredThousand' ./examples ./automation ./desired/gitrepo ./test/e2e
 	JIBE_ALERTS_UNTIL_RESOLVED=1 $(with_cluster) go test -count=1 -timeout 1h -v $(GOTESTFLAGS) -run 'TestAlertsOf' ./test/prometheus
 
 .PHONY: chaos-ha

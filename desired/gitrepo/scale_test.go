@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // packInstances fills a new repository with n instances, closed: in one pack, as git
@@ -59,7 +60,7 @@ func packMany(tb testing.TB, dir string, n int, parent string, where func(i int)
 func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
 	t.Parallel()
 
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 
 	const n = 100_000
 	for name, where := range map[string]func(i int) string{
