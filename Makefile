@@ -198,7 +198,7 @@ chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIM
 
 .PHONY: chaos-ha
 chaos-ha: needs ## upgrade three replicas from FROM, break them, Redis and the git server for CHAOS_TIME (10m) under load, and prove that nothing is lost; SEED repeats
-	JIBE_HA_DURATION=$(CHAOS_TIME) JIBE_HA_SEED=$(SEED) JIBE_HA_FROM=$(FROM) $(with_cluster) go test -count=1 -timeout 2h -v $(GOTESTFLAGS) ./test/ha
+	JIBE_TEST_CHAOS=1 JIBE_HA_DURATION=$(CHAOS_TIME) JIBE_HA_SEED=$(SEED) JIBE_HA_FROM=$(FROM) $(with_cluster) go test -count=1 -timeout 2h -v $(GOTESTFLAGS) ./test/ha
 
 .PHONY: try
 try: build ## Jibe without any cluster: a small fleet that lives, on a simulated VIM, until ctrl-C

@@ -37,7 +37,7 @@ const fsckWait = 30 * time.Second
 const settleWait = 6 * time.Minute
 
 func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
-	testenv.Real(t, "redis-server, haproxy and a control plane")
+	testenv.Chaos(t, "redis-server, haproxy and a control plane")
 	kubeconfig := kubeenv.Kubeconfig(t)
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
