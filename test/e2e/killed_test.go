@@ -11,9 +11,11 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAServerThatIsKilledAtWorkStartsAgainAtOnce(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	t.Parallel()
 	data := filepath.Join(process.ShortTempDir(t), "data")
 	address := kit.Free(t) // one and the same each time, as an installation's is

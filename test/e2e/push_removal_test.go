@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // site is a server of the test's own with a VNF that runs at a VIM in memory, and a work tree
@@ -31,6 +32,7 @@ func site(t *testing.T) (*server, *process.WorkTree) {
 }
 
 func TestAPushIsRefusedThatTakesAwayWhatAVNFNeedsOrMisnamesItsFile(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	t.Parallel()
 	s, d := site(t)
 	for name, c := range map[string]struct {

@@ -5,9 +5,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestABadPushIsRefusedWithFileLineReasonAndRemedy(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	dir := "instances/bad/" + b.namespace
 	file := dir + "/vnf.yaml"

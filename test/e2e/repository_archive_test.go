@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAHistoryIsArchivedAndEverythingGoesOn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)

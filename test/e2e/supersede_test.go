@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestANewerPushTakesThePlaceOfAnOperationThatOnlyWaits(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	heard := newReceiver(t)
 	b.subscribe(heard, object{"vnfInstanceSubscriptionFilter": object{"vnfInstanceNames": []string{b.namespace}}})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // naive is the patch of the document: the author's label of the Service alone.
@@ -167,6 +168,7 @@ func TestAServiceWhosePodsNoLabelOfThePackageTellsApartKeepsThatOfJibe(t *testin
 }
 
 func TestAChangeAfterOneThatFailedSendsNoTrafficToItsPodsBeforeTheirTime(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, _ := b.byHand(1, 2)
 	again := hand(3) // its pods are labelled as those of release 1 are
@@ -198,6 +200,7 @@ func TestAChangeAfterOneThatFailedSendsNoTrafficToItsPodsBeforeTheirTime(t *test
 // TestAServiceThatAScriptSwitchesByItsOwnLabelIsServedAtWhicheverStepJibeIsKilled kills the
 // process at the first step of a change, then at the second, until there is no such step.
 func TestAServiceThatAScriptSwitchesByItsOwnLabelIsServedAtWhicheverStepJibeIsKilled(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t) // for the namespace; the server is one of this test
 	b.server = serve(t, filepath.Join(t.TempDir(), "data"))
 	if err := b.equip(t.TempDir()); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // ownRepository makes a package repository of the test's own, whose tags are
@@ -48,6 +49,7 @@ func (b *bench) offer(p *process.WorkTree, tag string, r release) {
 }
 
 func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	p := b.ownRepository()
 	b.offer(p, "v1.4.0", standard(1))
@@ -88,6 +90,7 @@ func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
 }
 
 func TestAPackageThatIsGoneFromItsRepositoryCanStillBeRolledBackTo(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	p := b.ownRepository()
 	b.offer(p, "v1.0.0", standard(1))
@@ -127,6 +130,7 @@ func TestAPackageThatIsGoneFromItsRepositoryCanStillBeRolledBackTo(t *testing.T)
 }
 
 func TestAnInstanceMayFollowOnABranchThatAPersonMerges(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	p := b.ownRepository()
 	b.offer(p, "v1.4.0", standard(1))

@@ -218,6 +218,7 @@ func TestAHookThatAKillInterruptsIsEndedAndRunAgainAsInterrupted(t *testing.T) {
 }
 
 func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t) // for the namespace; the server is one of this test
 	b.server = serve(t, filepath.Join(t.TempDir(), "data"))
 	if err := b.equip(t.TempDir()); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // imagesOf counts the live pods by the name before the hash of their workload and by image.
@@ -123,6 +124,7 @@ func TestARollingChangeReachesTheVDUsThatItNamesAndEverythingAfterItObeysThat(t 
 }
 
 func TestALimitInGitIsCompletedShownBeforeAndTakenBackByARevert(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 0}\n")
@@ -160,6 +162,7 @@ func TestALimitInGitIsCompletedShownBeforeAndTakenBackByARevert(t *testing.T) {
 }
 
 func TestAMixtureThatCanNotBeIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	sharing := func(n int) release {
 		r := standard(n)

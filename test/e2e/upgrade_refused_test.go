@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // unmoved runs f, which must move nothing in the namespace and begin no operation.
@@ -56,6 +57,7 @@ func (b *bench) barred(id, file string, n, status int, body object, yaml string,
 }
 
 func TestAPackageThatDoesNotFitWhatRunsIsRefusedBeforeAnythingMoves(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	lower, renamed, missing := standard(2), standard(3), standard(4)
 	lower.vnfd = func(text string) string { return strings.ReplaceAll(text, "max_scale_level: 5", "max_scale_level: 1") }
@@ -147,6 +149,7 @@ func TestWhatOnlyTheAPIServerCanRefuseIsSaidBeforeAnythingMoves(t *testing.T) {
 }
 
 func TestOfTwoUpgradesAtOnceTheRequestIsRefusedAndTheCommitWaitsItsTurn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2), standard(3))
 	id, file, d := b.pushed(b.vnfdID(1), "supersede: never\n")

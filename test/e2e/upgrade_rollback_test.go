@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // unplaced are the pods that wait for the test to give them a node, at least one.
@@ -194,6 +195,7 @@ func TestARollingChangeThatFailsIsTakenBackToTheObjectsThatWere(t *testing.T) {
 }
 
 func TestAFailedUpgradeIsTakenBackByTheRevertOfItsOneLine(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
@@ -254,6 +256,7 @@ func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *test
 }
 
 func TestACommitThatRepairsAFailedUpgradeTakesItsPlace(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2), standard(3))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
@@ -281,6 +284,7 @@ func TestACommitThatRepairsAFailedUpgradeTakesItsPlace(t *testing.T) {
 }
 
 func TestARevertOfAnUpgradeThatIsDoneSwitchesBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
