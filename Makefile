@@ -189,14 +189,14 @@ bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md
 	$(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 # The tests that are too long to judge each change by, beside those of packages of their own.
-chaos_run = ^($(shell grep -rhE -B4 'testenv\.(Of)?Chaos' --include='*_test.go' examples automation desired test/e2e | grep -oE 'func Test[A-Za-z0-9_]+' | cut -c6- | sort -u | paste -sd'|')|TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled|TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone)$$
+chaos_run = ^($(shell grep -rhE -B4 'testenv\.(Of)?Chaos' --include='*_test.go' examples automation desired test/e2e test/scale | grep -oE 'func Test[A-Za-z0-9_]+' | cut -c6- | sort -u | paste -sd'|')|TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled|TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone)$$
 
 .PHONY: chaos
 chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIME (10m), lose a master, follow all alerts to their end; SEED repeats
 	JIBE_TEST_CHAOS=1 JIBE_CRASH_POINTS=$(CRASH_POINTS) JIBE_CRASH_SEED=$(SEED) JIBE_CHAOS_DURATION=$(CHAOS_TIME) JIBE_CHAOS_SEED=$(SEED) \
 		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 	JIBE_TEST_CHAOS=1 $(with_cluster) go test -count=1 -p 1 -timeout 1h -v $(GOTESTFLAGS) \
-		-run '$(chaos_run)' ./examples ./automation ./desired/gitrepo ./test/e2e
+		-run '$(chaos_run)' ./examples ./automation ./desired/gitrepo ./test/e2e ./test/scale
 	JIBE_ALERTS_UNTIL_RESOLVED=1 $(with_cluster) go test -count=1 -timeout 1h -v $(GOTESTFLAGS) -run 'TestAlertsOf' ./test/prometheus
 
 .PHONY: chaos-ha

@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 const (
@@ -37,9 +38,7 @@ func vnf(i, level int) string {
 }
 
 func TestAHundredThousandInstancesStartRestartAndAreChangedByAPush(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
+	testenv.Chaos(t, "a large machine")
 	s := process.Start(t, filepath.Join(t.TempDir(), "d"))
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
