@@ -188,10 +188,12 @@ func (f *followed) commits(branch string) string {
 // never fails without one.
 func (f *followed) settles(branch, want string) {
 	f.Helper()
-	time.Sleep(300 * time.Millisecond) // what must not happen can't be waited for
-	if got := f.commits(branch); got != want {
-		f.Errorf("commits to follow: %q, want %q", got, want)
-	}
+	kit.Stays(f.T, 300*time.Millisecond, func() error {
+		if got := f.commits(branch); got != want {
+			return fmt.Errorf("commits to follow: %q, want %q", got, want)
+		}
+		return nil
+	})
 }
 
 func TestAnInstanceFollowsItsPackageOneStepAtATime(t *testing.T) {
@@ -377,11 +379,13 @@ func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
 	run("1.4.0", many+1)
 	f.release(nil, "1.4.1")
 	run("1.4.1", many)
-	time.Sleep(300 * time.Millisecond) // in which a second commit would have come
-	subjects := strings.Split(f.commits("main"), "\n")
-	slices.Sort(subjects)
-	if n := len(subjects); n != many || len(slices.Compact(subjects)) != many {
-		t.Errorf("%d commits for %d instances", n, many)
-	}
+	kit.Stays(t, 300*time.Millisecond, func() error {
+		subjects := strings.Split(f.commits("main"), "\n")
+		slices.Sort(subjects)
+		if n := len(subjects); n != many || len(slices.Compact(subjects)) != many {
+			return fmt.Errorf("%d commits for %d instances", n, many)
+		}
+		return nil
+	})
 	run("1.4.0", 1)
 }

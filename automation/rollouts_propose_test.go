@@ -24,7 +24,6 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // proposing is a fleet whose rollout proposes: a real repository, a forge, and operations that end when the test
@@ -389,9 +388,6 @@ func TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone(t *testing.T) {
 	each := 3 // takes some dozen processes
 	if kit.Quick(t) {
 		each = 7
-	}
-	if testenv.OfChaos() {
-		each = 1
 	}
 	for kill := range w.deeds {
 		if kill%each != each/2 {

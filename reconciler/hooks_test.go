@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -315,11 +316,13 @@ func TestWhatAHookFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testi
 		t.Errorf("the second hook is given metadata %v", seen)
 	}
 	w.recon.Enqueue(id)
-	time.Sleep(100 * time.Millisecond) // in which another operation would have begun
-	inst, err := w.log.Instance(t.Context(), id)
-	if err != nil || inst.Last != op.ID || inst.OutstandingCommit != "" || inst.Operated.Tree != inst.Settled.Tree {
-		t.Errorf("afterwards the record is %+v (%v)", inst, err)
-	}
+	kit.Stays(t, 100*time.Millisecond, func() error {
+		inst, err := w.log.Instance(t.Context(), id)
+		if err != nil || inst.Last != op.ID || inst.OutstandingCommit != "" || inst.Operated.Tree != inst.Settled.Tree {
+			return fmt.Errorf("afterwards the record is %+v (%w)", inst, err)
+		}
+		return nil
+	})
 }
 
 func TestHalfOfWhatNamesAUserDataClassIsRefused(t *testing.T) {

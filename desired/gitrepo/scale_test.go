@@ -58,9 +58,8 @@ func packMany(tb testing.TB, dir string, n int, parent string, where func(i int)
 }
 
 func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
-	t.Parallel()
-
 	testenv.Chaos(t, "a large machine")
+	t.Parallel()
 
 	const n = 100_000
 	for name, where := range map[string]func(i int) string{

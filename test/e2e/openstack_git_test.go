@@ -28,19 +28,20 @@ func machinesFile(name, vnfd, vim, more string, links ...object) string {
 // pushed defines and instantiates an instance by a push.
 func (c *cloud) pushed(vnfd, more string, links ...object) (id, file string, d *process.WorkTree) {
 	c.Helper()
+	id, file, d = c.push(vnfd, more, links...)
+	c.outcome(id, 0, "INSTANTIATE COMPLETED")
+	d.Pull()
+	return id, file, d
+}
+
+// push is pushed while the instantiation is under way.
+func (c *cloud) push(vnfd, more string, links ...object) (id, file string, d *process.WorkTree) {
+	c.Helper()
 	d = c.clone(c.T, "desired.git")
 	file = "instances/site-a/vnf/vnf.yaml"
 	d.Write(file, machinesFile("pushed", vnfd, "openstack-a", more, links...))
 	d.Push("Run")
-	id = c.own(c.idOf("pushed"))
-	if c.fake == nil {
-		c.step("killed where a stack was just asked for")
-		c.awaitStack(id)
-		c.dies()
-	}
-	c.outcome(id, 0, "INSTANTIATE COMPLETED")
-	d.Pull()
-	return id, file, d
+	return c.own(c.idOf("pushed")), file, d
 }
 
 // portsOf are the networks of the instance's ports of the connection point.
@@ -64,7 +65,12 @@ func TestCommitsBringVirtualMachinesThroughTheirLife(t *testing.T) {
 	c := newCloud(t, indexed1, indexed2)
 	ext := c.network("10.204.0.0/24")
 	c.step("instantiate")
-	id, file, d := c.pushed(indexed1, "levels: {VDU1_aspect: 1}\n", link("front", "net0", "CP1"), link("back", "net0", "CP2"))
+	id, file, d := c.push(indexed1, "levels: {VDU1_aspect: 1}\n", link("front", "net0", "CP1"), link("back", "net0", "CP2"))
+	c.step("killed where a stack was just asked for")
+	c.awaitStack(id)
+	c.dies()
+	c.outcome(id, 0, "INSTANTIATE COMPLETED")
+	d.Pull()
 	blue := c.stack(id, "vnf-"+id)
 	c.shown(id)
 	if n := len(c.machines(id)); n != 3 {

@@ -64,7 +64,7 @@ func newCloud(t *testing.T, packages ...string) *cloud {
 const stackTime = 300 * time.Millisecond
 
 // newFakeCloud is newCloud with a cloud in this process. It is for what a real one takes minutes for, and
-// proves no more: the driver's own tests do each such change at a real cloud, and hold the two against each other.
+// proves no more: "make test-openstack" has the driver do each such change at both.
 func newFakeCloud(t *testing.T, packages ...string) *cloud {
 	t.Helper()
 	kit.Long(t)

@@ -75,21 +75,20 @@ const shortScript = "#!/bin/sh\ncat > /dev/null\nsleep 0.1\n"
 
 // TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled upgrades to and fro, and kills the
 // process at the first step, then at the second, until there is no such step any more.
-func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
-	for name, tt := range map[string]struct {
-		strategy string
-		steps    int // that there are at least
-		delay    time.Duration
-	}{
-		"rolling, as a step begins":     {strategy: "rolling", steps: 4},
-		"rolling, when it was taken":    {strategy: "rolling", steps: 4, delay: taking},
-		"blue-green, as a step begins":  {strategy: "blueGreen", steps: 8},
-		"blue-green, when it was taken": {strategy: "blueGreen", steps: 8, delay: taking},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if tt.delay > 0 { // the simulator's kill points have these moments, too
-				testenv.Chaos(t, "a control plane")
-			}
+func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) { killedAtEachStep(t, 0) }
+
+// Points of test/crash are in this moment, too, so that each change is judged by those.
+func TestAnUpgradeEndsRightWhicheverStepWasTakenWhenJibeIsKilled(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
+	killedAtEachStep(t, taking)
+}
+
+// killedAtEachStep kills the process some time after each step of an upgrade begins.
+func killedAtEachStep(t *testing.T, delay time.Duration) {
+	t.Helper()
+
+	for strategy, steps := range map[string]int{"rolling": 4, "blueGreen": 8} { // that there are at least
+		t.Run(strategy, func(t *testing.T) {
 			b := newStage(t) // for the namespace; the server is one of this test
 			data := filepath.Join(t.TempDir(), "data")
 			b.server = serve(t, data)
@@ -102,12 +101,12 @@ func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
 				versions[i].files = map[string]string{"Scripts/new.sh": shortScript, "Scripts/old.sh": shortScript}
 			}
 			b.publish(versions...)
-			id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\nupdate: {strategy: "+tt.strategy+", coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}, drain: 200ms}\n")
+			id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\nupdate: {strategy: "+strategy+", coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}, drain: 200ms}\n")
 			for n := 1; ; n++ {
 				from, to := 2-n%2, 1+n%2
-				if !b.upgradedDespiteAKill(t, id, file, d, tt.strategy, tt.delay, n, from, to) {
-					if n <= tt.steps {
-						t.Errorf("only %d steps were found, there should be %d at least", n-1, tt.steps)
+				if !b.upgradedDespiteAKill(t, id, file, d, strategy, delay, n, from, to) {
+					if n <= steps {
+						t.Errorf("only %d steps were found, there should be %d at least", n-1, steps)
 					}
 					t.Logf("killed at each of %d steps", n-1)
 					return

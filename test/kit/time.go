@@ -13,8 +13,8 @@ func Pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// Pause is the time between two deeds of somebody whom a test plays: a client that asks again and again, or the
-// moment of a kill. It ends early with ctx. It is no wait for something to come about: that is [Eventually].
+// Pause is the time between two deeds of an actor of the test: a client that asks again and again, or the moment of
+// a kill. It ends early with ctx. It doesn't wait for a result: that is [Eventually].
 func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

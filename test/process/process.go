@@ -134,6 +134,7 @@ func alone(f func() error) error {
 }
 
 func build(ctx context.Context, tree, binary string, flags ...string) error {
+	// What debuggers read is half of the linker's work.
 	args := append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/jibe")...)
 	cmd.Dir = tree

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // event is what is read of a line of "go test -json" (go doc test2json).
@@ -34,13 +36,13 @@ func (t test) String() string { return t.pkg + "." + t.name }
 type attempt struct {
 	result string // pass, fail or skip; "" where the run ended before the test did
 	output strings.Builder
+	partly bool // some of the test, or all, was left out
 }
 
 // runs holds all attempts of a run of tests.
 type runs struct {
 	attempts map[test][]*attempt
 	packages map[string]*pkg
-	left     map[string]bool // the tests of which some was left out
 }
 
 // pkg is what a run tells of a package of tests.
@@ -53,7 +55,7 @@ type pkg struct {
 // read reads what "go test -json" or "gotestsum --jsonfile" wrote. Attempts of the same test are in the
 // order in which they ran. A test that one run skips, and another one doesn't, isn't a skipped one.
 func read(files ...string) (*runs, error) {
-	r := &runs{attempts: map[test][]*attempt{}, packages: map[string]*pkg{}, left: map[string]bool{}}
+	r := &runs{attempts: map[test][]*attempt{}, packages: map[string]*pkg{}}
 
 	for i, name := range files {
 		file, err := os.Open(name)
@@ -137,10 +139,6 @@ func (r *runs) addTest(open map[test]*attempt, file int, e event) {
 	name, _, sub := strings.Cut(e.Test, "/")
 	t := test{e.Package, name, file}
 
-	if e.isLeft() {
-		r.left[t.String()] = true
-	}
-
 	a := open[t]
 	if a == nil {
 		a = &attempt{}
@@ -151,7 +149,9 @@ func (r *runs) addTest(open map[test]*attempt, file int, e event) {
 	switch e.Action {
 	case "output":
 		a.output.WriteString(e.Output)
+		a.partly = a.partly || strings.Contains(e.Output, kit.InFull)
 	case "pass", "fail", "skip":
+		a.partly = a.partly || e.Action == "skip"
 		if !sub {
 			a.result = e.Action
 			delete(open, t)
@@ -183,6 +183,11 @@ func failed(attempts []*attempt) bool  { return last(attempts) == "fail" || last
 // flaky reports whether a test passed after it had failed.
 func flaky(attempts []*attempt) bool {
 	return last(attempts) == "pass" && slices.ContainsFunc(attempts, func(a *attempt) bool { return a.result == "fail" })
+}
+
+// partly reports whether a test, or a part of it, was left out.
+func partly(attempts []*attempt) bool {
+	return slices.ContainsFunc(attempts, func(a *attempt) bool { return a.partly })
 }
 
 // sortedPackages returns the packages' paths, in order.

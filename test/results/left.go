@@ -2,56 +2,60 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // declared finds what "go test" runs in the source of a test.
 var declared = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz)\w*)\(`)
 
-// leftOver writes into two files what a quick run left to do: the tests that it skipped, even in part, as a
-// pattern for go test's -run, and the packages that have such tests or didn't run at all.
-func leftOver(packagesFile, patternFile, root string, packages []string, quick string) error {
+// leftOver returns what a quick run left to do of some packages, whose module is in the folder root: the packages
+// of which it left something out, or that it didn't run at all, and a pattern of their tests for go test's -run.
+func leftOver(quick *runs, root string, packages []string) (left []string, pattern string, err error) {
+	names := map[string][]string{}
+	for _, t := range quick.tests(partly) {
+		names[t.pkg] = append(names[t.pkg], t.name)
+	}
+
+	for _, path := range packages {
+		if quick.packages[path] != nil {
+			continue
+		}
+
+		declared, err := declaredIn(filepath.Join(root, strings.TrimPrefix(path, module)))
+		if err != nil {
+			return nil, "", err
+		}
+
+		if len(declared) > 0 {
+			names[path] = declared
+		}
+	}
+
+	all := slices.Sorted(maps.Keys(names))
+	tests := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(names))...)))
+
+	return all, "^(" + strings.Join(slices.Compact(tests), "|") + ")$", nil
+}
+
+// writeLeft writes what leftOver returns of a run into two files.
+func writeLeft(packagesFile, patternFile, quick string, packages []string) error {
 	r, err := read(quick)
 	if err != nil {
 		return err
 	}
 
-	names := map[string][]string{}
-	for t := range r.attempts {
-		if r.left[t.String()] {
-			names[t.pkg] = append(names[t.pkg], t.name)
-		}
+	left, pattern, err := leftOver(r, ".", packages)
+	if err != nil {
+		return err
 	}
-
-	for _, path := range packages {
-		if r.packages[path] != nil {
-			continue
-		}
-
-		if names[path], err = declaredIn(filepath.Join(root, strings.TrimPrefix(path, strings.TrimSuffix(module, "/")))); err != nil {
-			return err
-		}
-	}
-
-	var paths, all []string
-	for path, tests := range names {
-		if len(tests) > 0 {
-			paths, all = append(paths, path), append(all, tests...)
-		}
-	}
-
-	slices.Sort(paths)
-	slices.Sort(all)
-	pattern := "^(" + strings.Join(slices.Compact(all), "|") + ")$"
 
 	return errors.Join(
-		os.WriteFile(packagesFile, []byte(strings.Join(paths, " ")+"\n"), 0o644),
+		os.WriteFile(packagesFile, []byte(strings.Join(left, " ")+"\n"), 0o644),
 		os.WriteFile(patternFile, []byte(pattern+"\n"), 0o644),
 	)
 }
@@ -76,9 +80,4 @@ func declaredIn(dir string) ([]string, error) {
 	}
 
 	return names, nil
-}
-
-// isLeft reports whether an event says that a test, or a part of it, was left out.
-func (e event) isLeft() bool {
-	return e.Action == "skip" || e.Action == "output" && strings.Contains(e.Output, kit.InFull)
 }

@@ -55,7 +55,7 @@ func run(args []string, out io.Writer) error {
 	case args[0] == "summary" && flags.NArg() > 0:
 		return summary(out, *flakyFile, *also, flags.Args())
 	case args[0] == "left" && *packages != "" && *pattern != "" && flags.NArg() > 1:
-		return leftOver(*packages, *pattern, ".", flags.Args()[1:], flags.Arg(0))
+		return writeLeft(*packages, *pattern, flags.Arg(0), flags.Args()[1:])
 	case args[0] == "times" && *page != "" && flags.NArg() > 0:
 		return times(*page, flags.Args())
 	}

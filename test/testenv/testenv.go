@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 )
@@ -38,14 +37,12 @@ func Real(t testing.TB, part string) {
 // judge each change by.
 const EnvChaos = "JIBE_TEST_CHAOS"
 
-// OfChaos reports whether "make chaos" runs the tests.
-func OfChaos() bool { return os.Getenv(EnvChaos) == "1" }
-
-// Chaos skips the test unless "make chaos" runs it, and then as [Real] does.
+// Chaos skips the test unless "make chaos" runs it, and then as [Real] does. It is the first line of a test, by
+// which the Makefile finds it.
 func Chaos(t testing.TB, part string) {
 	t.Helper()
 
-	if !OfChaos() {
+	if os.Getenv(EnvChaos) != "1" {
 		t.Skipf("it needs %s, and minutes: make chaos runs it, and so does go test with %s=1 and %s=1", part, EnvRequire, EnvChaos)
 	}
 
@@ -81,15 +78,11 @@ func Install(t testing.TB, what, debian string) {
 	}
 }
 
-// Root returns the project's folder. A program that was compiled with -trimpath doesn't know where that was, and
-// finds it above the folder in which it was when it first asked.
+// Root returns the project's folder, which is above the one that the process was in when it first asked. What was
+// compiled with -trimpath doesn't know where its source was.
 func Root() string { return root() }
 
 var root = sync.OnceValue(func() string {
-	if _, file, _, _ := runtime.Caller(0); filepath.IsAbs(file) {
-		return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	}
-
 	dir, err := os.Getwd()
 	if err != nil {
 		panic(err)
