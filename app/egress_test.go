@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -51,7 +53,7 @@ func TestUnlessAFlagSaysSoNobodyHasJibeCallThisMachine(t *testing.T) {
 		done <- err
 		t.Fatal(err)
 	case address := <-ready:
-		token, err := app.LocalToken(data)
+		token, err := auth.LocalToken(datadir.TokensFile(data))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -81,7 +83,7 @@ func TestTheCertificateOfTheFlagsIsShownToSubscribers(t *testing.T) {
 		return app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Branch: "main", Notify: o, Log: slog.New(slog.DiscardHandler), Ready: func(s *app.Server) {
 			go func() {
 				defer cancel()
-				if token, err := app.LocalToken(data); err != nil {
+				if token, err := auth.LocalToken(datadir.TokensFile(data)); err != nil {
 					t.Error(err)
 				} else {
 					serve(&process.Server{URL: "http://" + s.Address(), Data: data, Token: token})

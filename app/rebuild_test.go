@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -254,7 +256,7 @@ func (h *hooked) start(data string) {
 		cancel()
 		h.t.Fatal(err)
 	case address := <-ready:
-		token, err := app.LocalToken(data)
+		token, err := auth.LocalToken(datadir.TokensFile(data))
 		if err != nil {
 			h.t.Fatal(err)
 		}

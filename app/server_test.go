@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -126,7 +128,7 @@ func startWith(t testing.TB, o app.Options) (s *process.Server, stop func()) {
 		cancel()
 		t.Fatal(err)
 	case address := <-ready:
-		token, err := app.LocalToken(o.Data)
+		token, err := auth.LocalToken(datadir.TokensFile(o.Data))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
 	"github.com/jibe-vnfm/jibe/ui"
@@ -184,7 +183,7 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 			for _, c := range changes {
 				instance := cmp.Or(c.After.Instance, c.Before.Instance)
 				instances = append(instances, instance)
-				ids = append(ids, reconciler.OperationID(l.Commit, instance))
+				ids = append(ids, lcm.OperationID(l.Commit, instance))
 			}
 		}
 	}

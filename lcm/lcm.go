@@ -9,6 +9,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -77,6 +79,15 @@ type ProblemDetails struct {
 	Status int    `json:"status"`
 	Title  string `json:"title,omitempty"`
 	Detail string `json:"detail"`
+}
+
+// operationSpace makes the ids of operations that were born of a commit: the
+// same commit and instance always give the same id, so that one is born once.
+var operationSpace = uuid.MustParse("7d0c3a52-7d0f-5b86-9d53-0a3f5c1e6f2b")
+
+// OperationID is the id of the operation that a pushed commit causes on an instance.
+func OperationID(commit, instance string) string {
+	return uuid.NewSHA1(operationSpace, []byte(commit+"/"+instance)).String()
 }
 
 // Operation is one VNF LCM operation occurrence.

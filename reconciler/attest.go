@@ -13,7 +13,7 @@ import (
 // attest has git keep the states of an operation by which it is found again should the store lose it.
 // Everything that this process records of operations comes by here, whoever asked for it.
 func (r *Reconciler) attest(op *lcm.Operation) {
-	line, facts, ok := op.Attest(op.ID == OperationID(op.After.Commit, op.Instance))
+	line, facts, ok := op.Attest(op.ID == lcm.OperationID(op.After.Commit, op.Instance))
 	if !ok {
 		return
 	}

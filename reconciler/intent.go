@@ -9,8 +9,6 @@ import (
 	"path"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -18,15 +16,6 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
-
-// operationSpace makes the ids of operations that were born of a commit: the
-// same commit and instance always give the same id, so that one is born once.
-var operationSpace = uuid.MustParse("7d0c3a52-7d0f-5b86-9d53-0a3f5c1e6f2b")
-
-// OperationID is the id of the operation that a pushed commit causes on an instance.
-func OperationID(commit, instance string) string {
-	return uuid.NewSHA1(operationSpace, []byte(commit+"/"+instance)).String()
-}
 
 // intentReader compares what git asks of one instance with what was last operated on, gives
 // birth to the operation that leads from one to the other, and completes by commits what an
@@ -232,7 +221,7 @@ func (r *intentReader) pushedBack(ctx context.Context, failed *lcm.Operation, af
 // false where nothing that matters has changed.
 func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, from, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
 	op = lcm.Operation{
-		ID:       OperationID(to.Commit, r.id),
+		ID:       lcm.OperationID(to.Commit, r.id),
 		Instance: r.id,
 		Before:   from,
 		After:    to,

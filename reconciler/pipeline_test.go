@@ -17,7 +17,7 @@ func TestCommitsInstantiateScaleAndTerminate(t *testing.T) {
 	w := newWorld(t, nil)
 	rev := w.commit(file("instantiated", ""))
 	op := w.last(lcm.Instantiate, lcm.Completed)
-	if op.ID != reconciler.OperationID(rev.Commit, id) {
+	if op.ID != lcm.OperationID(rev.Commit, id) {
 		t.Errorf("operation %s isn't that of commit %s", op.ID, rev.Commit)
 	}
 	if n, db := w.units("VDU1"), w.units("VDU2"); n != 1 || db != 2 {

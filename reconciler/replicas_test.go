@@ -283,7 +283,7 @@ func TestARequestWhoseRecordIsLostAfterItsCommitBeginsUnderItsID(t *testing.T) {
 	if err != nil || op.State != lcm.Completed || op.RequestedBy != "bob" || string(op.Params) != `{"type":"SCALE_OUT"}` || op.After.Commit != rev.Commit {
 		t.Errorf("the operation of the request: %+v, %v", op, err)
 	}
-	if op, err := f.log.Operation(t.Context(), reconciler.OperationID(rev.Commit, id)); !errors.Is(err, store.ErrNotFound) {
+	if op, err := f.log.Operation(t.Context(), lcm.OperationID(rev.Commit, id)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the commit has another operation: %+v, %v", op, err)
 	}
 }

@@ -159,7 +159,7 @@ func (l *life) hire() error {
 		return fmt.Errorf("%s is no token file", file) // the parser would quote the tokens
 	}
 	l.tokens = map[string]string{}
-	if l.tokens[""], err = app.LocalToken(l.Data); err != nil {
+	if l.tokens[""], err = auth.LocalToken(datadir.TokensFile(l.Data)); err != nil {
 		return err
 	}
 	for _, t := range known.Tokens {

@@ -8,7 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
 
 // token returns the bearer token to send, and where it comes from. Both are "" where there
@@ -25,7 +26,7 @@ func (c *client) token() (token, from string, err error) {
 	case os.Getenv("JIBE_TOKEN") != "":
 		return os.Getenv("JIBE_TOKEN"), "$JIBE_TOKEN", nil
 	case c.data != "":
-		token, err = app.LocalToken(c.data)
+		token, err = auth.LocalToken(datadir.TokensFile(c.data))
 		return token, "the data directory " + c.data, err
 	}
 	return "", "", nil

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -67,7 +67,7 @@ func (b *bench) allEnded(ctx context.Context, j *jibe, kind string, n int) (last
 		return last, err
 	}
 	for i := range n {
-		at, err := j.ended(ctx, reconciler.OperationID(commit, instanceID(kind, i)))
+		at, err := j.ended(ctx, lcm.OperationID(commit, instanceID(kind, i)))
 		if err != nil {
 			return last, err
 		}

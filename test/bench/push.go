@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -91,7 +91,7 @@ func (t *target) settle(ctx context.Context, operation string) (err error) {
 		if err != nil {
 			return err
 		}
-		operation = reconciler.OperationID(commit, t.id)
+		operation = lcm.OperationID(commit, t.id)
 	}
 	_, err = t.ended(ctx, operation)
 	return err

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -93,7 +95,7 @@ func run(data string, cloud *sim.Cloud) (_ *process.Server, stop func() error, e
 		cancel()
 		return nil, nil, fmt.Errorf("the server ended: %w", err)
 	case address := <-ready:
-		token, err := app.LocalToken(data)
+		token, err := auth.LocalToken(datadir.TokensFile(data))
 		if err != nil {
 			return nil, nil, errors.Join(err, stop())
 		}

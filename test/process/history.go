@@ -10,7 +10,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
 // History is the desired branch, oldest commit first.
@@ -56,7 +55,7 @@ func ReadHistory(ctx context.Context, repository string) (*History, error) {
 func (h *History) Of(op Operation) []int {
 	at := slices.Clone(h.Trailers[op.ID])
 	for i, commit := range h.Commits {
-		if reconciler.OperationID(commit, op.Instance) == op.ID {
+		if lcm.OperationID(commit, op.Instance) == op.ID {
 			at = append(at, i)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -268,7 +269,7 @@ func (s *Server) Ready() error {
 	case <-time.After(startWait):
 		return fmt.Errorf("jibe serve did not start in %s", startWait)
 	}
-	token, err := app.LocalToken(s.Data)
+	token, err := auth.LocalToken(datadir.TokensFile(s.Data))
 	if slices.Contains(s.cmd.Args, "--insecure-dev") && errors.Is(err, fs.ErrNotExist) {
 		err = nil // nobody needs one
 	}
