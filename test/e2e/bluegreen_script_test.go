@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // coordinated is releases 1 and 2 with scripts for the new and the old VNF.
@@ -109,6 +110,7 @@ echo '{"message": "the new VNF is warm"}'`)
 }
 
 func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, text := b.scripted()
 	first, second := hand(1), hand(2)
@@ -146,6 +148,7 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 }
 
 func TestAScriptThatFailsLeavesTrafficWhereItIsAndARetryGoesOn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, _ := b.coordinated()
 	id := b.runs(b.vnfdID(1))

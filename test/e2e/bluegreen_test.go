@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 const greenly = "update: {strategy: blueGreen}\n"
@@ -139,6 +140,7 @@ func TestABlueGreenRequestSwitchesTheServiceInOneWriteAndNoClientNotices(t *test
 }
 
 func TestBlueGreenCommitsFollowEachOtherGenerationByGeneration(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), standard(2), standard(3))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n"+greenly)
@@ -203,6 +205,7 @@ spec: {selector: {app: web, version: v1}, ports: [{name: http, port: 80}]}
 }
 
 func TestAServiceWhoseSelectorTheNewPackageLeavesBehindIsSwitchedAllTheSame(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(hand(1), hand(2))
 	id := b.runs(b.vnfdID(1))
@@ -221,6 +224,7 @@ func TestAServiceWhoseSelectorTheNewPackageLeavesBehindIsSwitchedAllTheSame(t *t
 }
 
 func TestAnAutoscaledWorkloadBeginsItsNewGenerationAtTheSizeThatItHas(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	autoscaled := func(n int) release {
 		r := standard(n)
@@ -257,6 +261,7 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, minRe
 }
 
 func TestConnectionsHaveTheDrainTimeToEndBeforeTheOldGenerationGoes(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), "update: {strategy: blueGreen, drain: 12s}\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The two images of the packages whose containers are updated: one that every release
@@ -254,6 +255,7 @@ func TestAPatchUpdatesContainersAndConfigAndRestartsOnlyWhoUsesThem(t *testing.T
 }
 
 func TestCommitsUpdateContainersOneOnTopOfTheOther(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(boxed(1), boxed(2), boxed(3))
 	id, file, d := b.boxedRuns()
@@ -284,6 +286,7 @@ func TestCommitsUpdateContainersOneOnTopOfTheOther(t *testing.T) {
 }
 
 func TestAContainerUpdateThatFailsIsTakenBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(boxed(1), boxed(2))
 	id, file, d := b.boxedRuns()
@@ -310,6 +313,7 @@ func TestAContainerUpdateThatFailsIsTakenBack(t *testing.T) {
 }
 
 func TestContainerUpdatesThatCanNotBeAreRefused(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	with := func(n int, old, by string) release {
 		r := boxed(n)
@@ -370,6 +374,7 @@ func TestAContainerUpdateOfAnImmutableMapIsRefused(t *testing.T) {
 }
 
 func TestContainersAreUpdatedInALaterGeneration(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	// Without what can't stand twice.
 	able := func(n int) release {

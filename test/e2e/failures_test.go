@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // quota bounds the namespace's pods, and returns when the bound is in force.
@@ -299,6 +300,7 @@ func TestASecondRequestIsRefusedAndASecondPushWaitsWhereItSaysSo(t *testing.T) {
 }
 
 func TestAPodWithoutRoomIsNamedWhenTheTimeIsUpAndTheLevelCanBePushedBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	d := b.clone(t, "desired.git")
 	file := "instances/huge/" + b.namespace + "/vnf.yaml"
@@ -319,6 +321,7 @@ func TestAPodWithoutRoomIsNamedWhenTheTimeIsUpAndTheLevelCanBePushedBack(t *test
 }
 
 func TestAScaleOutWhoseClaimsCannotBindSaysSoAndScaleInKeepsClaims(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	b.volume("data-store-0")
 	id := b.create(claims)

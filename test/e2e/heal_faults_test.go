@@ -16,11 +16,13 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor uses a forge that
 // takes its time with the commit: meanwhile somebody deletes the pod.
 func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	gate := t.TempDir()
 	data := filepath.Join(t.TempDir(), "data")
@@ -86,6 +88,7 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 }
 
 func TestAFinalizerThatBlocksAHealIsNamedAndARetryAfterwardsSucceeds(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	id, _, _ := b.pushed(twins, "")
 	objects := b.made(id)
@@ -198,6 +201,7 @@ func TestAHealWhileAnOperationRunsIsRefusedAndLeavesNoneWaiting(t *testing.T) {
 }
 
 func TestAHealThatWasCutShortByAKillHealsOnce(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // vnfc is a VNFC as the API shows it, in the three forms of its id.
@@ -110,6 +111,7 @@ func (b *bench) sameWorkers(id string) {
 }
 
 func TestAHealOfTheWholeVNFMakesEverythingAnewButDataAndAddresses(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, _, _ := b.everything()
 	definition := func() any {

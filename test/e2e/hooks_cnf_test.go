@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // allHooks are the names in the Vnflcm interface of what these tests do.
@@ -276,6 +278,7 @@ func TestEveryHookOfACNFIsToldWhichPodsComeAndGoAndWhereKubernetesChooses(t *tes
 }
 
 func TestADriverOfTheOlderContractThatOnlyHasAClassServesACNF(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newUnconfinedStage(t)
 	d, _, class := b.diary()
 	b.publish(driven(1, "Scripts/driver.py", class))
@@ -361,6 +364,7 @@ func TestAChangedContainerUpdateIsRunAndNotTakenForTheBuiltInOne(t *testing.T) {
 }
 
 func TestTheCoordinationScriptThatOnlyHasAClassIsCalledForEachNewPod(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newUnconfinedStage(t)
 	d, _, _ := b.diary()
 	second := standard(2)

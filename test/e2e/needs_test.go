@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // awaits waits until the instance's last operation is in STARTING and waits for this.
@@ -42,6 +43,7 @@ func restarted(t *testing.T, data string, benches ...*bench) {
 // A front end needs a core. Both come in one commit, and go by requests in the wrong order; Jibe is killed
 // while one waits for the other.
 func TestInstancesThatNeedEachOtherBeginAndEndInTurnAlsoWhenJibeIsKilled(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)

@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // hostile are packages that bring what a project doesn't allow unless it says so, by what they
@@ -234,6 +235,7 @@ func TestWhatAProjectDoesNotAllowIsRefusedByPushAndByRequestWithFileObjectRuleAn
 }
 
 func TestWhatAProjectDoesNotAllowIsNotObeyedWhereAForgeHasMergedIt(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	kubeconfig := kubeenv.Kubeconfig(t)
 	forge := process.NewForge(t, map[string]string{"repositories.yaml": "[]\n", "vims/local.yaml": "type: sim\n"})
 	b := newProjectBench(t, "--remote", "file://"+forge, "--poll", "200ms")
@@ -295,6 +297,7 @@ func TestWhatAProjectDoesNotAllowIsNotObeyedWhereAForgeHasMergedIt(t *testing.T)
 }
 
 func TestWhatRunsIsLookedAfterWhenItsProjectNoLongerAllowsItAndNothingElseIsMadeOfIt(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newProjectBench(t)
 	b.publishHostile()
 	files := b.files(kubeenv.Kubeconfig(t))

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
@@ -171,6 +172,7 @@ func TestAWebhookThatAlwaysRefusesEndsTheOperationWithItsWords(t *testing.T) {
 }
 
 func TestAHealThatAWebhookStopsHalfwayIsFinishedByARetry(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, _, _ := b.pushed(twins, "")
 	objects := b.made(id)
@@ -198,6 +200,7 @@ func TestAHealThatAWebhookStopsHalfwayIsFinishedByARetry(t *testing.T) {
 }
 
 func TestTheErrorAtTheDeadlineNamesTheObjectAndItsLastEvent(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	id := b.runs(huge)
 	path := b.begin(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))

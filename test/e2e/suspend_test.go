@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
@@ -61,6 +62,7 @@ func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
 }
 
 func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	d := b.clone(t, "desired.git")
 	file := "instances/still/" + b.namespace + "/vnf.yaml"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
@@ -43,6 +44,7 @@ func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
 }
 
 func TestAVNFOfWhichTwoGenerationsStandIsTerminatedWhole(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id := b.runs(b.vnfdID(1))
@@ -129,6 +131,7 @@ func (b *bench) pin(d *process.WorkTree, file string) string {
 }
 
 func TestAnUpgradeThatWasFailedAfterTheSwitchIsSwitchedBackByTheNextRequestWithoutAGap(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	_, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))

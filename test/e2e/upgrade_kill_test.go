@@ -182,6 +182,7 @@ func lastLine(log string) string {
 }
 
 func TestAHookThatAKillInterruptsIsEndedAndRunAgainAsInterrupted(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t) // for the namespace; the server is one of this test
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)

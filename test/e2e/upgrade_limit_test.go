@@ -47,6 +47,7 @@ func (b *bench) reaching(n int, vdus ...string) object {
 }
 
 func TestARollingChangeReachesTheVDUsThatItNamesAndEverythingAfterItObeysThat(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	failing := standard(3)
 	failing.files = map[string]string{"Scripts/new.sh": "#!/bin/sh\nexit 1\n"}

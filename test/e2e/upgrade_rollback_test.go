@@ -73,6 +73,7 @@ func (b *bench) restored(id, file, text string, before snapshot, same bool) {
 }
 
 func TestABlueGreenChangeThatFailsBeforeTheSwitchIsTakenBackWithoutATrace(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, leaving := b.coordinated()
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")
@@ -223,6 +224,7 @@ func TestAFailedUpgradeIsTakenBackByTheRevertOfItsOneLine(t *testing.T) {
 }
 
 func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2), standard(3))
 	id := b.runs(b.vnfdID(1))
@@ -323,6 +325,7 @@ func (b *bench) restoredNames(before snapshot) {
 }
 
 func TestARollingChangeThatFailsAfterItsPruningGetsBackWhatItHadPruned(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	coordinate, text := b.scripted()
 	first, second := standard(1), standard(2)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
@@ -98,6 +99,7 @@ func apart(r release) release {
 }
 
 func TestARequestThatListsOneManifestLosesNeitherVDUsNorSharedObjects(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(apart(standard(1)), apart(standard(2)))
 	id := b.create(b.vnfdID(1))

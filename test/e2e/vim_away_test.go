@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // wire is a way to the cluster that can be cut.
@@ -120,6 +121,7 @@ func (b *bench) wired(vnfd string) (id, path string, w *wire) {
 }
 
 func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	id, path, w := b.wired(byHand)
 	pod := b.waiting()
@@ -143,6 +145,7 @@ func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
 }
 
 func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, path, w := b.wired(twins)
 	b.await(t, path, "COMPLETED")

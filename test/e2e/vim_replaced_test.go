@@ -15,6 +15,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // gate is an address of the cluster's API server that counts what comes through.
@@ -73,6 +74,7 @@ func (g *gate) left(t *testing.T) int64 {
 }
 
 func TestAVIMThatWasReplacedOrRemovedIsAskedNothingMore(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	first, second := newGate(t), newGate(t)
 	vim := "vims/" + b.namespace + ".yaml"

@@ -100,8 +100,8 @@ func run(t *testing.T, dir, name string, args ...string) string {
 }
 
 // TestAReleaseIsTheSameFromAnotherFolder makes it again in another place, by sources that git
-// knows nothing of. Each file of Go there has one more line, a comment at its end: so the compiler
-// is asked anew for all that is Jibe's own, and its cache can't answer.
+// knows nothing of. What the compiler gave the first time counts the second time only where the place has no part
+// in it: Go's cache would compile anew otherwise.
 func TestAReleaseIsTheSameFromAnotherFolder(t *testing.T) {
 	first := dist(t)
 	again := filepath.Join(t.TempDir(), "elsewhere", "sources")
@@ -118,9 +118,6 @@ func TestAReleaseIsTheSameFromAnotherFolder(t *testing.T) {
 		data, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if strings.HasSuffix(name, ".go") && !strings.Contains(name, "testdata/") && !strings.HasPrefix(name, "packaging/") {
-			data = append(data, "\n// The same again.\n"...)
 		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
