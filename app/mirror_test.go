@@ -70,11 +70,11 @@ func (m *mirrored) clone(n int, who string) *process.WorkTree {
 // head is where main is in a repository.
 func (m *mirrored) head(dir string) string {
 	m.Helper()
-	out, err := process.Git(m.Context(), dir, "rev-parse", "main")
+	at, err := process.Ref(dir, "refs/heads/main")
 	if err != nil {
 		m.Fatal(err)
 	}
-	return out
+	return at
 }
 
 // pushed pushes what a work tree has to a ref of the process that it is a clone of, and returns what git says.

@@ -54,11 +54,11 @@ func (f *pullAPI) body(p *pulled) map[string]any {
 
 // at is where a branch is, "" for nowhere.
 func (f *pullAPI) at(branch string) string {
-	out, err := process.Git(f.t.Context(), f.dir, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch)
+	at, err := process.Ref(f.dir, "refs/heads/"+branch)
 	if err != nil {
-		return ""
+		f.t.Error(err)
 	}
-	return strings.TrimSpace(out)
+	return at
 }
 
 // ServeHTTP implements http.Handler.

@@ -19,11 +19,12 @@ import (
 // nothing: a loaded machine may take a hundred times as long as a quiet one.
 const Patience = 4 * time.Minute
 
-// The pause between two looks grows: what comes soon is seen soon, and what takes long
+// The pause between two looks grows with the time since the first: what comes soon is seen soon, and what takes long
 // isn't slowed down by those who look.
 const (
 	firstPause = 2 * time.Millisecond
-	lastPause  = 50 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+	stayPause  = 50 * time.Millisecond // where all looks count alike
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -43,8 +44,8 @@ func Final(err error) error { return final{err} }
 func Poll(ctx context.Context, limit time.Duration, look func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("still so after %s", limit))
 	defer cancel()
-	pause := firstPause
-	for {
+
+	for begun := time.Now(); ; {
 		err := look()
 		if err == nil || errors.As(err, new(final)) {
 			return err
@@ -52,9 +53,8 @@ func Poll(ctx context.Context, limit time.Duration, look func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(pause):
+		case <-time.After(min(max(time.Since(begun)/5, firstPause), lastPause)):
 		}
-		pause = min(2*pause, lastPause)
 	}
 }
 
@@ -87,7 +87,7 @@ func alive(t testing.TB) context.Context {
 // happen, as nobody can wait for that.
 func Stays(t testing.TB, while time.Duration, look func() error) {
 	t.Helper()
-	for end := time.Now().Add(while); ; time.Sleep(lastPause) {
+	for end := time.Now().Add(while); ; time.Sleep(stayPause) {
 		if err := look(); err != nil {
 			t.Fatal(err)
 		}

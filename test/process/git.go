@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -191,4 +192,28 @@ func (s *Server) PushChange(t testing.TB, c *Clone, change func(*Clone) (map[str
 			t.Fatal(err)
 		}
 	}
+}
+
+// Ref is where a ref of the bare repository at dir is, "" for nowhere. It reads git's own files, as tests look often, and
+// a process takes as long as all else that a look does.
+func Ref(dir, ref string) (string, error) {
+	loose, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(ref)))
+	if err == nil {
+		return strings.TrimSpace(string(loose)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+
+	packed, err := os.ReadFile(filepath.Join(dir, "packed-refs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for line := range strings.Lines(string(packed)) {
+		if hash, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
+			return hash, nil
+		}
+	}
+
+	return "", nil
 }
