@@ -115,7 +115,7 @@ func TestSubscribersAreToldOfPackagesThatComeByAPIAndByGit(t *testing.T) {
 			if got != want {
 				t.Errorf("told %q, not %q", got, want)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(kit.Patience):
 			t.Fatalf("nobody was told %q", want)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -44,7 +45,7 @@ func script(t *testing.T, name string) string {
 // python is a call of a script of the older contract.
 func python(text, hook string) hooks.Call {
 	return hooks.Call{
-		Package: pack(map[string]string{"Scripts/driver.py": text, "Files/ring.txt": "blue\n"}), Path: "Scripts/driver.py", Timeout: time.Minute,
+		Package: pack(map[string]string{"Scripts/driver.py": text, "Files/ring.txt": "blue\n"}), Path: "Scripts/driver.py", Timeout: kit.Patience,
 		Input: hooks.Input{
 			Hook: hook, Operation: hooks.Operation{ID: "op-1", Type: "INSTANTIATE"}, VIM: hooks.VIM{Name: "cloud", Type: "ETSINFV.OPENSTACK_KEYSTONE.V_3"},
 			Instance: hooks.Instance{ID: "vnf-1", Name: "cache"}, VDUs: []hooks.VDU{{ID: "CACHE"}},
@@ -344,7 +345,7 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 			continue
 		}
 
-		c := hooks.Call{Package: pack(map[string]string{x.path: text}), Path: x.path, Timeout: time.Minute,
+		c := hooks.Call{Package: pack(map[string]string{x.path: text}), Path: x.path, Timeout: kit.Patience,
 			Input: python("", "scale_end").Input}
 		want := `b'{'`
 		if x.older {

@@ -73,7 +73,7 @@ func pack(files map[string]string) *vnfd.Package {
 func shell(script string) hooks.Call {
 	return hooks.Call{
 		Package: pack(map[string]string{"Scripts/run": "#!/bin/sh\n" + script}), Path: "Scripts/run",
-		Input: hooks.Input{Hook: "coordinate_new"}, Timeout: time.Minute,
+		Input: hooks.Input{Hook: "coordinate_new"}, Timeout: kit.Patience,
 	}
 }
 

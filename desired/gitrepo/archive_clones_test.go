@@ -45,7 +45,7 @@ func TestShallowAndPartialClonesPullAndPush(t *testing.T) {
 			as("fetch", "-q", "--unshallow", "origin")
 		}
 		// It asks for each blob or tree that it lacks.
-		if got := as("log", "--stat", "--format=%H", "HEAD", "--", "instances"); len(got) == 0 {
+		if got := as("log", "-3", "--stat", "--format=%H", "HEAD", "--", "instances"); len(got) == 0 {
 			t.Errorf("%+v: no history", c)
 		}
 		if n := as("rev-list", "--count", "HEAD"); n != strconv.Itoa(count) {

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // http-backend waits in a busy loop for the rest of what it is sent.
@@ -34,7 +36,7 @@ func TestAPushThatBreaksOffHalfWayLeavesNothingRunning(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-time.After(kit.Patience):
 		t.Fatal("the request is still served")
 	}
 }

@@ -46,7 +46,7 @@ func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
 	kit.Long(t)
 	t.Parallel()
 
-	const replicas, writers = 3, 64
+	const replicas, writers = 3, 32
 	forge := bareRemote(t)
 	put(t, forge, "hooks/pre-receive", []byte("#!/bin/sh\nexec sleep 0.05\n"))
 	if err := os.Chmod(filepath.Join(forge, "hooks", "pre-receive"), 0o700); err != nil {

@@ -98,7 +98,13 @@ func (b *bench) awaitHistory(id, want string) []object {
 			states = append(states, op.text("operation")+" "+op.text("operationState"))
 		}
 		if got := strings.Join(states, ", "); got != want {
-			return fmt.Errorf("operations are %s, want %s", got, want)
+			err := fmt.Errorf("operations are %s, want %s", got, want)
+			if len(ops) > 0 {
+				if why := ops[len(ops)-1].text("error", "detail"); why != "" {
+					err = fmt.Errorf("%w (the last one failed: %s)", err, why)
+				}
+			}
+			return err
 		}
 		return nil
 	})
