@@ -16,6 +16,14 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
+// What a person has configured for git is none of the tests'.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 // lab is a data directory with a bare desired repository, and upstreams.
 type lab struct {
 	*testing.T
@@ -25,7 +33,6 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	l := &lab{T: t, dir: t.TempDir()}
 	l.git(l.dir, "init", "-q", "--bare", "desired.git")
 	l.c = l.catalogue()
@@ -128,6 +135,8 @@ func (l *lab) version(tree string) string {
 }
 
 func TestAMovedBranchDoesNotChangeAPin(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")
@@ -159,6 +168,8 @@ func TestAMovedBranchDoesNotChangeAPin(t *testing.T) {
 }
 
 func TestAPinOutlivesItsUpstreamAndGarbageCollection(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")
@@ -198,6 +209,8 @@ func TestAPinOutlivesItsUpstreamAndGarbageCollection(t *testing.T) {
 }
 
 func TestTheHighestSemanticVersionAmongTagsIsFound(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	for _, v := range []string{"v1.9.0", "v1.10.0", "v1.2.0", "v2.0.0-rc.1", "nightly", "w3.0.0"} {
@@ -225,6 +238,8 @@ func TestTheHighestSemanticVersionAmongTagsIsFound(t *testing.T) {
 }
 
 func TestABadPackageHidesNoGoodOne(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("all")
 	l.put(filepath.Join(up, "vnf/good"), "good-id", "1.0")
@@ -261,6 +276,8 @@ func TestABadPackageHidesNoGoodOne(t *testing.T) {
 }
 
 func TestARepositoryThatIsAwayKeepsWhatItHad(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	for _, name := range []string{"one", "two"} {
 		up := l.upstream(name)
@@ -306,6 +323,8 @@ func TestARepositoryThatIsAwayKeepsWhatItHad(t *testing.T) {
 }
 
 func TestTheFirstRepositoryThatHasAPackageCounts(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	for name, version := range map[string]string{"mirror": "1.0", "origin": "9.0"} {
 		up := l.upstream(name)

@@ -35,6 +35,8 @@ func (l *lab) vouch(dir, file string, manifest bool) {
 const vouched = "Files/kubernetes/web.yaml"
 
 func TestAPackageWithAWrongChecksumIsShownWithItsProblemAndNobodyGetsIt(t *testing.T) {
+	t.Parallel()
+
 	for name, manifest := range map[string]bool{"TOSCA-Metadata/TOSCA.meta": false, "vnf.mf": true} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
@@ -82,6 +84,8 @@ func TestAPackageWithAWrongChecksumIsShownWithItsProblemAndNobodyGetsIt(t *testi
 }
 
 func TestAListedFileThatIsMissingIsAProblemToo(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")
@@ -96,6 +100,8 @@ func TestAListedFileThatIsMissingIsAProblemToo(t *testing.T) {
 }
 
 func TestAnUnsoundPackageIsNoVersionToFollowButOneToLeave(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	trees := map[string]string{}
@@ -119,6 +125,8 @@ func TestAnUnsoundPackageIsNoVersionToFollowButOneToLeave(t *testing.T) {
 }
 
 func TestAPackageIsCheckedOnceForAllItsVersionsProposalsAndPins(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")

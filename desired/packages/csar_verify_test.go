@@ -85,6 +85,7 @@ func (l *lab) imports(dir string, versions map[string]map[string][]byte) {
 }
 
 func TestOfAPackageInGitWithASignedManifestNoByteCanBeChanged(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	l := newLab(t)
 	roots, _ := l.authority("vendor"), l.authority("stranger")

@@ -9,6 +9,8 @@ import (
 )
 
 func TestAChangeOfRepositoriesAloneLetsNoFurtherHooksRun(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	ours, theirs := l.upstream("ours"), l.upstream("theirs")
 	l.put(ours, "vnfd-1.0", "1.0")

@@ -29,6 +29,8 @@ func (l *lab) refs() string {
 }
 
 func TestProposedRepositoriesChangeNothingOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	ours, theirs := l.upstream("ours"), l.upstream("theirs")
 	tree := l.release(ours, "", "1.4.0")
@@ -67,6 +69,8 @@ func TestProposedRepositoriesChangeNothingOfTheCatalogue(t *testing.T) {
 }
 
 func TestAProposalFetchesOnlyWhatIsNewInIt(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	one, two := l.upstream("one"), l.upstream("two")
 	l.put(filepath.Join(one, "old"), "old-id", "1.0")
@@ -94,6 +98,8 @@ func TestAProposalFetchesOnlyWhatIsNewInIt(t *testing.T) {
 }
 
 func TestProposalsAtOnceDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	const many = 2 * maxProposals
 	for i := range many {
@@ -123,6 +129,8 @@ func TestProposalsAtOnceDoNotSeeEachOther(t *testing.T) {
 }
 
 func TestAProposalThatIsGivenUpLeavesNothingAndMakesRoom(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")
@@ -140,6 +148,8 @@ func TestAProposalThatIsGivenUpLeavesNothingAndMakesRoom(t *testing.T) {
 }
 
 func TestWhatACrashLeftOfProposalsGoesAtTheNextStartAndLivingOnesStay(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")

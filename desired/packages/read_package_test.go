@@ -22,6 +22,8 @@ import (
 )
 
 func TestManyReadersShareOnePackage(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")
@@ -62,6 +64,8 @@ func TestManyReadersShareOnePackage(t *testing.T) {
 }
 
 func TestAPackageReadsAsAFileSystem(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	l.put(up, "amf-id", "1.0")
@@ -89,6 +93,7 @@ func TestAPackageReadsAsAFileSystem(t *testing.T) {
 }
 
 func TestLargeFilesAreReadOutOfGitAndNotHeld(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	l := newLab(t)
 	l.c.most.held = 1 << 10
@@ -152,6 +157,8 @@ func looseObject(t *testing.T, bare, kind, content string) string {
 }
 
 func TestHostileTreesAreRefusedByName(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	bare := filepath.Join(l.dir, "desired.git")
 	hash := func(kind, content string) string { return looseObject(t, bare, kind, content) }
@@ -211,6 +218,8 @@ func TestHostileTreesAreRefusedByName(t *testing.T) {
 }
 
 func TestWhatIsKeptIsFoundByItsVNFDIdWhateverTheRepositoriesHave(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	repo := desired.Repository{Name: "amf", URL: "amf", Branch: "main"}

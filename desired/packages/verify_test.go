@@ -48,6 +48,8 @@ func (l *lab) publish(dir, id, version, key string, signed ...string) (tree stri
 }
 
 func TestOnlyVersionsThatAreSignedAsDemandedAreOffered(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	vendor, stranger := l.keygen("vendor"), l.keygen("stranger")
 	dir := l.upstream("amf")
@@ -134,6 +136,8 @@ func TestOnlyVersionsThatAreSignedAsDemandedAreOffered(t *testing.T) {
 }
 
 func TestTheHostsKeysCountWhateverACommitSays(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	vendor, stranger := l.keygen("vendor"), l.keygen("stranger")
 	dir := l.upstream("amf")
@@ -182,6 +186,8 @@ func TestTheHostsKeysCountWhateverACommitSays(t *testing.T) {
 }
 
 func TestATreeThatIsMerelyInTheStoreIsNoPackage(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	dir := l.upstream("amf")
 	tree := l.publish(dir, "amf", "1.0.0", "", "")
@@ -212,6 +218,8 @@ func TestATreeThatIsMerelyInTheStoreIsNoPackage(t *testing.T) {
 }
 
 func TestNothingIsFetchedUnprotectedThatIsntSigned(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	vendor := l.keygen("vendor")
 	// Nobody has that address (RFC 5737), and nothing is sent there.
@@ -234,6 +242,8 @@ func TestNothingIsFetchedUnprotectedThatIsntSigned(t *testing.T) {
 }
 
 func TestProofsAreLookedAtAgainWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+
 	var p proofs
 	now, looks := time.Unix(1000, 0), 0
 	look := func() (time.Time, error) { looks++; return now.Add(time.Minute), nil }

@@ -37,6 +37,8 @@ func (l *lab) release(up, path, version string) (tree string) {
 }
 
 func TestTheVersionsOfAPackageAreThoseOfItsPathInItsRepositoryAscending(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up, other := l.upstream("amf"), l.upstream("other")
 	trees := map[string]string{}
@@ -67,6 +69,8 @@ func TestTheVersionsOfAPackageAreThoseOfItsPathInItsRepositoryAscending(t *testi
 }
 
 func TestAPackageWithoutTagsHasNoVersions(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	tree := l.release(up, "", "1.0.0")
@@ -80,6 +84,8 @@ func TestAPackageWithoutTagsHasNoVersions(t *testing.T) {
 }
 
 func TestATreeThatItsTagWasMovedFromIsKnownByItsVnfdID(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	was := l.release(up, "", "1.0.0")
@@ -104,6 +110,8 @@ func TestATreeThatItsTagWasMovedFromIsKnownByItsVnfdID(t *testing.T) {
 }
 
 func TestVersionsSurviveAnUpstreamThatIsAway(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("amf")
 	tree := l.release(up, "", "1.0.0")
@@ -123,6 +131,8 @@ func TestVersionsSurviveAnUpstreamThatIsAway(t *testing.T) {
 }
 
 func TestTheBestOfARangeIsTheNewestOfTheProductAndNeverOneOfTwo(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up, other := l.upstream("amf"), l.upstream("other")
 	trees := map[string]string{}

@@ -98,6 +98,8 @@ func (l *lab) clean() {
 }
 
 func TestAnUploadIsPushedToTheGitServerAndSeenByTheOthers(t *testing.T) {
+	t.Parallel()
+
 	home, head := server(t), &record{}
 	one, two := replica(t, home, head), replica(t, home, head)
 	one.onboard(&Record{ID: "one", VnfdID: "amf-id"}, one.imported("amf-id", "1.0", nil))
@@ -138,6 +140,7 @@ func TestAnUploadIsPushedToTheGitServerAndSeenByTheOthers(t *testing.T) {
 }
 
 func TestEditsOfReplicasAndOfAPersonAreAllKept(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	home, head := server(t), &record{}
 	labs := []*lab{replica(t, home, head), replica(t, home, head), replica(t, home, head)}
@@ -189,6 +192,8 @@ func TestEditsOfReplicasAndOfAPersonAreAllKept(t *testing.T) {
 }
 
 func TestACommitThatNobodyWasToldOfIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+
 	home, head := server(t), &record{}
 	one := replica(t, home, head)
 	one.onboard(&Record{ID: "first", VnfdID: "amf-id"}, one.imported("amf-id", "1.0", nil))
@@ -228,6 +233,8 @@ func hook(t *testing.T, home desired.Repository, name, script string) {
 }
 
 func TestAPushWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
+	t.Parallel()
+
 	home, head := server(t), &record{}
 	one := replica(t, home, head)
 	in := one.imported("amf-id", "1.0", nil)
@@ -243,6 +250,8 @@ func TestAPushWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 }
 
 func TestAGitServerThatIsAwayOrRefusesIsSaidAndNothingChanges(t *testing.T) {
+	t.Parallel()
+
 	home, head := server(t), &record{}
 	one := replica(t, home, head)
 	one.onboard(&Record{ID: "one", VnfdID: "amf-id"}, one.imported("amf-id", "1.0", nil))
@@ -278,6 +287,8 @@ func TestAGitServerThatIsAwayOrRefusesIsSaidAndNothingChanges(t *testing.T) {
 }
 
 func TestABranchThatIsGoneIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+
 	home, head := server(t), &record{}
 	one := replica(t, home, head)
 	one.onboard(&Record{ID: "one", VnfdID: "amf-id"}, one.imported("amf-id", "1.0", nil))
@@ -289,6 +300,8 @@ func TestABranchThatIsGoneIsNotBegunAnew(t *testing.T) {
 }
 
 func TestUploadsNeverGoToTheDesiredRepository(t *testing.T) {
+	t.Parallel()
+
 	home := server(t)
 	l := replica(t, home, &record{})
 	l.c.NeverWrite(strings.TrimSuffix(home.URL, ".git") + "/")

@@ -60,6 +60,8 @@ func (l *lab) onboard(r *Record, in Imported) {
 }
 
 func TestWhatIsWrittenIsInTheCatalogueAtOnce(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	l.onboarding()
 	in := l.imported("amf-id", "1.0", map[string]string{`odd "name" here`: "x", "Files/large": strings.Repeat("0123456789", 1<<20)})
@@ -95,6 +97,8 @@ func TestWhatIsWrittenIsInTheCatalogueAtOnce(t *testing.T) {
 }
 
 func TestADisabledPackageIsRefusedUntilItIsEnabled(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	l.onboarding()
 	in := l.imported("amf-id", "1.0", nil)
@@ -114,6 +118,8 @@ func TestADisabledPackageIsRefusedUntilItIsEnabled(t *testing.T) {
 }
 
 func TestPackagesThatCameByGitHaveAnIdThatStays(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	home := l.onboarding()
 	up := l.upstream("remote")
@@ -147,6 +153,8 @@ func TestPackagesThatCameByGitHaveAnIdThatStays(t *testing.T) {
 }
 
 func TestEditsOfManyAtOnceAreAllKept(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	home := l.onboarding()
 	var all sync.WaitGroup
@@ -184,6 +192,8 @@ func TestEditsOfManyAtOnceAreAllKept(t *testing.T) {
 }
 
 func TestARepositoryThatIsNotForOnboardingIsNeverWrittenTo(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	up := l.upstream("remote")
 	l.commit(up, "")
@@ -195,6 +205,8 @@ func TestARepositoryThatIsNotForOnboardingIsNeverWrittenTo(t *testing.T) {
 }
 
 func TestAnImportThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
+
 	l := newLab(t)
 	l.onboarding()
 	packs := func() int {

@@ -67,6 +67,8 @@ var boots = map[string]bool{"from image to volume": false, "from volume to image
 var shapes = map[string]string{"in a group": grouped, "of a nested file": expanded, "in the top template": flat}
 
 func TestServersMoveBetweenImagesAndVolumesAtAFakeCloud(t *testing.T) {
+	t.Parallel()
+
 	for way, volume := range boots {
 		for shape, top := range shapes {
 			t.Run(way+", "+shape, func(t *testing.T) {

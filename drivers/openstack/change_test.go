@@ -9,6 +9,8 @@ import (
 )
 
 func TestChangesThatStacksCantGoThroughAreRefused(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	address := func(in *desired.Instance, _ *vnfd.Flavour, _ map[string]string) {
 		in.ExtVirtualLinks[1] = link("CP2", "10.0.0.7")

@@ -13,6 +13,8 @@ import (
 )
 
 func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
+	t.Parallel()
+
 	cloud, other := fakeCloud(t), fakeCloud(t)
 	d, err := openstack.New(cloud.VIM(), fast)
 	if err != nil {

@@ -75,6 +75,8 @@ func observe(t *testing.T, d *openstack.Driver) error {
 }
 
 func TestWhatIsNoConnectionIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+
 	good := vimOf("https://keystone.example")
 	for name, spoil := range map[string]func(v *drivers.VIM){
 		"no endpoint":                 func(v *drivers.VIM) { v.Endpoint = "" },
@@ -96,6 +98,8 @@ func TestWhatIsNoConnectionIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestEachAnswerOfAServiceIsUnavailability(t *testing.T) {
+	t.Parallel()
+
 	for _, status := range []int{401, 403, 408, 409, 429, 500, 502, 503, 504} {
 		for _, path := range []string{"/v3/auth/tokens", "/orchestration/stacks", "/compute/v2.1/servers/detail"} {
 			t.Run(http.StatusText(status)+" of "+path, func(t *testing.T) {
@@ -118,6 +122,8 @@ func TestEachAnswerOfAServiceIsUnavailability(t *testing.T) {
 }
 
 func TestATokenThatEndsIsRenewed(t *testing.T) {
+	t.Parallel()
+
 	var refused atomic.Bool
 	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/orchestration/stacks" || refused.Swap(true) {
@@ -132,6 +138,8 @@ func TestATokenThatEndsIsRenewed(t *testing.T) {
 }
 
 func TestAServiceThatAsksForAPauseIsAskedAgain(t *testing.T) {
+	t.Parallel()
+
 	var asked atomic.Int32
 	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/compute/v2.1/servers/detail" {
@@ -150,6 +158,8 @@ func TestAServiceThatAsksForAPauseIsAskedAgain(t *testing.T) {
 }
 
 func TestTheNextPageOfServersIsAskedForAtTheAddressInTheCatalogue(t *testing.T) {
+	t.Parallel()
+
 	var markers []string // of one look after the other
 	var mu sync.Mutex
 	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -183,6 +193,8 @@ func TestTheNextPageOfServersIsAskedForAtTheAddressInTheCatalogue(t *testing.T) 
 }
 
 func TestAnAnswerWithoutItsListIsNoEmptiness(t *testing.T) {
+	t.Parallel()
+
 	for _, body := range []string{`{}`, `{"servers": "none"}`, `<html>`, ``} {
 		s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == "/compute/v2.1/servers/detail" {
@@ -197,6 +209,8 @@ func TestAnAnswerWithoutItsListIsNoEmptiness(t *testing.T) {
 }
 
 func TestAPrivateCAIsBelievedAndNothingElse(t *testing.T) {
+	t.Parallel()
+
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
 	plain := keystone(t, nil)
@@ -219,6 +233,8 @@ func TestAPrivateCAIsBelievedAndNothingElse(t *testing.T) {
 }
 
 func TestARegionThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+
 	vim := vimOf(keystone(t, nil).URL)
 	vim.Region = "RegionTwo"
 	if err := observe(t, connect(t, vim, openstack.Options{})); !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(err.Error(), "RegionTwo") {
@@ -227,6 +243,8 @@ func TestARegionThatIsNotThereIsNamed(t *testing.T) {
 }
 
 func TestRequestsAtRestDoNotGrowWithInstances(t *testing.T) {
+	t.Parallel()
+
 	var asked atomic.Int32
 	s := keystone(t, func(_ http.ResponseWriter, _ *http.Request) bool { asked.Add(1); return false })
 	d := connect(t, vimOf(s.URL), openstack.Options{Rest: time.Hour})
@@ -241,6 +259,8 @@ func TestRequestsAtRestDoNotGrowWithInstances(t *testing.T) {
 }
 
 func TestHooksGetAWayToTheVIM(t *testing.T) {
+	t.Parallel()
+
 	vim := vimOf("https://keystone.example")
 	vim.CACert = nil
 	d := connect(t, vim, openstack.Options{})

@@ -26,6 +26,8 @@ func fakeCloud(t *testing.T) *openstacktest.Cloud {
 }
 
 func TestTheContractHoldsAtAFakeCloud(t *testing.T) {
+	t.Parallel()
+
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,6 +97,8 @@ func harness(vim drivers.VIM, top string, s speed) driverstest.Harness {
 }
 
 func TestAVNFLivesAtAFakeCloud(t *testing.T) {
+	t.Parallel()
+
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			cloud := fakeCloud(t)

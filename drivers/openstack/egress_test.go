@@ -40,6 +40,8 @@ func lookFrom(t *testing.T, url string) error {
 }
 
 func TestACatalogueLeadsToNoAddressThatIsNotCalledOtherwise(t *testing.T) {
+	t.Parallel()
+
 	elsewhere, called := other(t)
 	// A Keystone whose catalogue has another address of Heat.
 	front := keystone(t, nil)
@@ -60,6 +62,8 @@ func TestACatalogueLeadsToNoAddressThatIsNotCalledOtherwise(t *testing.T) {
 }
 
 func TestACatalogueOfPlainHTTPIsSentNoToken(t *testing.T) {
+	t.Parallel()
+
 	front := keystone(t, nil)
 	inner := front.Config.Handler
 	front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,6 +81,8 @@ func TestACatalogueOfPlainHTTPIsSentNoToken(t *testing.T) {
 }
 
 func TestARedirectTakesNoTokenElsewhere(t *testing.T) {
+	t.Parallel()
+
 	elsewhere, called := other(t)
 	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/orchestration/stacks" {

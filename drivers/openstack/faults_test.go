@@ -40,6 +40,8 @@ func changes(cloud *openstacktest.Cloud) int {
 }
 
 func TestAKeystoneThatIsDownIsWaitedForWithAndWithoutAToken(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	cloud.Down(openstacktest.Keystone)
@@ -70,6 +72,8 @@ func firstError(t *testing.T, d *openstack.Driver, src drivers.Source) error {
 }
 
 func TestATokenThatExpiresInTheMiddleOfAnOperationIsRenewed(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	over, done := context.WithCancel(t.Context())
@@ -95,6 +99,8 @@ func TestATokenThatExpiresInTheMiddleOfAnOperationIsRenewed(t *testing.T) {
 var everyService = []openstacktest.Service{openstacktest.Keystone, openstacktest.Heat, openstacktest.Nova, openstacktest.Neutron, openstacktest.Cinder}
 
 func TestAServiceThatFailsForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
+	t.Parallel()
+
 	for _, service := range everyService {
 		for _, status := range []int{0, 401, 403, 409, 429, 500, 503} {
 			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
@@ -120,6 +126,8 @@ func TestAServiceThatFailsForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
 }
 
 func TestAServiceThatFailsIsUnavailableAndNeverEmptiness(t *testing.T) {
+	t.Parallel()
+
 	for _, service := range []openstacktest.Service{openstacktest.Keystone, openstacktest.Heat, openstacktest.Nova, openstacktest.Neutron} {
 		for _, status := range []int{0, 401, 403, 409, 429, 500, 503} {
 			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
@@ -139,6 +147,8 @@ func TestAServiceThatFailsIsUnavailableAndNeverEmptiness(t *testing.T) {
 }
 
 func TestAServiceThatFailsWhileItIsAskedForLeaveIsNoRefusal(t *testing.T) {
+	t.Parallel()
+
 	for _, service := range []openstacktest.Service{openstacktest.Heat, openstacktest.Nova, openstacktest.Neutron, openstacktest.Glance} {
 		for _, status := range []int{0, 401, 403, 409, 429, 500, 503} {
 			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
@@ -173,6 +183,8 @@ func (v *vnf) look(src drivers.Source) (drivers.Rendering, plan.Observed) {
 }
 
 func TestTwoProcessesMakeOneStack(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	src := source(v.id, grouped, 2)
@@ -196,6 +208,8 @@ func TestTwoProcessesMakeOneStack(t *testing.T) {
 }
 
 func TestAProcessThatDiesRightAfterACreateLeavesOneStackToTheNext(t *testing.T) {
+	t.Parallel()
+
 	for name, lost := range map[string]bool{"it saw the answer": false, "the answer was lost": true} {
 		t.Run(name, func(t *testing.T) {
 			cloud := fakeCloud(t)
@@ -219,6 +233,8 @@ func TestAProcessThatDiesRightAfterACreateLeavesOneStackToTheNext(t *testing.T) 
 }
 
 func TestAnUpdateWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	one(t, cloud, v.reach(source(v.id, grouped, 1)), 1)
@@ -228,6 +244,8 @@ func TestAnUpdateWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 }
 
 func TestAServerThatIsGoneOrBrokenIsReplacedAndOthersAreNot(t *testing.T) {
+	t.Parallel()
+
 	for name, hurt := range map[string]func(c *openstacktest.Cloud, id string) bool{
 		"deleted":  func(c *openstacktest.Cloud, id string) bool { return c.DeleteServer(id) },
 		"in ERROR": func(c *openstacktest.Cloud, id string) bool { return c.BreakServer(id, "the host is on fire") },
@@ -268,6 +286,8 @@ func TestAServerThatIsGoneOrBrokenIsReplacedAndOthersAreNot(t *testing.T) {
 }
 
 func TestADeleteThatFailedIsTriedAgainUntilNothingIsLeft(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	v.reach(source(v.id, grouped, 2))
@@ -286,6 +306,8 @@ func TestADeleteThatFailedIsTriedAgainUntilNothingIsLeft(t *testing.T) {
 }
 
 func TestAStackIsGoneWhenItsNameIsFree(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	src := source(v.id, grouped, 1)
@@ -335,6 +357,8 @@ func deletes(cloud *openstacktest.Cloud) int {
 }
 
 func TestAStackIsTakenOverByAnApplicationCredential(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	src := source(v.id, grouped, 1)

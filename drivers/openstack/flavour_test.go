@@ -45,6 +45,8 @@ func twoFlavours(id, top string) (small, large drivers.Source) {
 }
 
 func TestAChangeOfFlavourKeepsTheServersThatBothHave(t *testing.T) {
+	t.Parallel()
+
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			v := start(t, fakeCloud(t))

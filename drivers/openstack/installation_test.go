@@ -16,6 +16,8 @@ import (
 )
 
 func TestStacksOfAnotherInstallationAreNeverTouched(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	id := uuid.NewString()
 	of := func(installation string) *vnf {
@@ -70,6 +72,8 @@ func TestStacksOfAnotherInstallationAreNeverTouched(t *testing.T) {
 }
 
 func TestResourceTypesThatActBeyondTheProjectAreRefused(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	violations := func(change func(texts map[string]string), b *drivers.Bounds) (all []string) {
 		r, err := d.Render(aVNF(func(_ *desired.Instance, _ *vnfd.Flavour, texts map[string]string) { change(texts) }))

@@ -38,6 +38,8 @@ func configuredAs(top, image, id, name, content string) drivers.Source {
 }
 
 func TestAGroupThatGetsWhatOnlyHeatKnowsIsRenewedOneByOneAtAFakeCloud(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	renewedOneByOne(t, start(t, cloud))
 	if left := cloud.Left(); len(left) > 0 {
@@ -70,6 +72,8 @@ func renewedOneByOne(t *testing.T, v *vnf) {
 }
 
 func TestAMemberIsNotRenewedWithWhatHeatCantResolve(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	before, after := configured(v.id, "boot_1", "first"), configured(v.id, "boot_2", "second")
@@ -104,6 +108,8 @@ func TestAMemberIsNotRenewedWithWhatHeatCantResolve(t *testing.T) {
 // Of the same name in both versions, Heat would make the resource anew, and with it both servers
 // at once.
 func TestAChangeThatRenewsSeveralVNFCsAtOnceIsRefusedUnlessItMay(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	before, after := configured("i1", "boot", "first"), configured("i1", "boot", "second")
 	refused(t, d.Change(before, after), "BaseHOT/simple/top.yaml: resource boot is another (its property config), and VDU VDU1 is made of it")
@@ -134,6 +140,8 @@ func TestAChangeThatRenewsSeveralVNFCsAtOnceIsRefusedUnlessItMay(t *testing.T) {
 // Where Heat makes both servers anew with the shared resource, they are made of the next version
 // then, so that their turn brings each its script and no further renewal.
 func TestVNFCsThatMayBeRenewedTogetherAreRenewedOnceAndOneAtATimeWhereTheyCanBe(t *testing.T) {
+	t.Parallel()
+
 	for _, c := range []struct {
 		name, top, next string
 		others, turns   int // servers with other ids, and renewals one at a time
@@ -169,6 +177,8 @@ func TestVNFCsThatMayBeRenewedTogetherAreRenewedOnceAndOneAtATimeWhereTheyCanBe(
 
 // The change may be what replaces the reference.
 func TestAReferenceThatLeadsNowhereInWhatRunsPreventsNoChangeButOneOfWhatIsMadeOfIt(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	sealed := func(src drivers.Source) drivers.Source {
 		src.Instance.Params["word"] = "file:/secrets/former"

@@ -259,6 +259,8 @@ func TestWhatOthersDoAtARealCloudIsRepaired(t *testing.T) {
 }
 
 func TestWhatOthersDoAtAFakeCloudIsRepaired(t *testing.T) {
+	t.Parallel()
+
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			cloud := fakeCloud(t)

@@ -92,6 +92,8 @@ func renderer(t *testing.T) *openstack.Driver {
 }
 
 func TestAnInstanceIsOneStackWithAGroupForEachVDU(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	src := aVNF(func(in *desired.Instance, _ *vnfd.Flavour, _ map[string]string) { in.Levels = map[string]int{"out": 2} })
 	got, err := d.Render(src)
@@ -116,6 +118,8 @@ func TestAnInstanceIsOneStackWithAGroupForEachVDU(t *testing.T) {
 }
 
 func TestTheDigestDependsOnContentAndNotOnNumbers(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	digest := func(change func(*desired.Instance, *vnfd.Flavour, map[string]string)) string {
 		want, err := d.Render(aVNF(change))
@@ -144,6 +148,8 @@ func TestTheDigestDependsOnContentAndNotOnNumbers(t *testing.T) {
 }
 
 func TestAnotherGenerationIsAnotherStack(t *testing.T) {
+	t.Parallel()
+
 	got, err := renderer(t).Render(aVNF(func(in *desired.Instance, _ *vnfd.Flavour, _ map[string]string) { in.Generation = "green" }))
 	if err != nil || got.Generation != "green" || got.Objects[0].Key != "Stack/vnf-i1-green" || got.Groups[0].Owner != "Stack/vnf-i1-green" {
 		t.Error(got, err)
@@ -151,6 +157,8 @@ func TestAnotherGenerationIsAnotherStack(t *testing.T) {
 }
 
 func TestOfAVNFOnTwoVIMsOnlyWhatRunsHereIsRendered(t *testing.T) {
+	t.Parallel()
+
 	src := aVNF(func(_ *desired.Instance, f *vnfd.Flavour, _ map[string]string) {
 		f.VDUs = append(f.VDUs, vnfd.VDU{ID: "VDU3", Name: "cnf", Max: -1})
 	})
@@ -165,6 +173,8 @@ func TestOfAVNFOnTwoVIMsOnlyWhatRunsHereIsRendered(t *testing.T) {
 }
 
 func TestIntentThatNoStackCanHonourIsRefusedByItsField(t *testing.T) {
+	t.Parallel()
+
 	d := renderer(t)
 	for _, c := range []struct {
 		name   string

@@ -134,6 +134,8 @@ func BenchmarkAtRest(b *testing.B) {
 }
 
 func TestTheRequestsAtRestDoNotGrowWithTheNumberOfInstances(t *testing.T) {
+	t.Parallel()
+
 	few, many := atRest(t, 1), atRest(t, 40)
 	if many > few+0.5 {
 		t.Errorf("a look costs %.1f requests for one instance, and %.1f for 40", few, many)

@@ -143,6 +143,8 @@ func TestWhoWaitsForAServiceStopsWithTheContextAndWithTheDriver(t *testing.T) {
 }
 
 func TestNoChangeIsBegunOnceTheLeaseIsAsGoodAsOver(t *testing.T) {
+	t.Parallel()
+
 	left := 3 * time.Second
 	ctx := drivers.Leased(t.Context(), func() time.Duration { return left })
 	s := &scripted{answers: []http.Response{{StatusCode: http.StatusOK}}}

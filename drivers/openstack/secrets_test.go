@@ -29,6 +29,8 @@ func sealed(id, kind, clear string) drivers.Source {
 }
 
 func TestHeatGetsWhatAReferenceStandsFor(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := begin(t, cloud.VIM(), fakeSpeed)
 	src := sealed(v.id, "string", "plain-login")
@@ -51,6 +53,8 @@ func TestHeatGetsWhatAReferenceStandsFor(t *testing.T) {
 }
 
 func TestARefusalNeverQuotesWhatAReferenceStandsFor(t *testing.T) {
+	t.Parallel()
+
 	d := connect(t, fakeCloud(t).VIM(), fast)
 	_, err := d.Render(sealed("id-1", "number", "plain-login"))
 	var refused *drivers.RefusedError

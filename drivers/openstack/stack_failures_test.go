@@ -13,6 +13,8 @@ import (
 )
 
 func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	src := source(v.id, grouped, 1)
@@ -57,6 +59,8 @@ func (v *vnf) fails(src drivers.Source, operation, reason string) {
 }
 
 func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,6 +83,8 @@ func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
 }
 
 func TestARollingChangeThatFailsIsGoneOnWithOrRolledBack(t *testing.T) {
+	t.Parallel()
+
 	for shape, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		for _, back := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s back=%v", shape, back), func(t *testing.T) {
@@ -111,6 +117,8 @@ func TestARollingChangeThatFailsIsGoneOnWithOrRolledBack(t *testing.T) {
 }
 
 func TestAQuotaIsTheReasonAndTheStackGoesOnWhenItIsRaised(t *testing.T) {
+	t.Parallel()
+
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +142,8 @@ func TestAQuotaIsTheReasonAndTheStackGoesOnWhenItIsRaised(t *testing.T) {
 }
 
 func TestWhatTheVIMLacksIsSaidBeforeTheStackIsTouched(t *testing.T) {
+	t.Parallel()
+
 	flavour := func(src drivers.Source) drivers.Source {
 		nfv := src.Instance.Params["nfv"].(map[string]any)
 		nfv["VDU"].(map[string]any)["VDU1"].(map[string]any)["computeFlavourId"] = "m9.none"
@@ -170,6 +180,8 @@ func TestWhatTheVIMLacksIsSaidBeforeTheStackIsTouched(t *testing.T) {
 }
 
 func TestWhatHeatSaysOfATemplateThatItRejectsIsShown(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	src := source(v.id, grouped+`
@@ -190,6 +202,8 @@ func TestWhatHeatSaysOfATemplateThatItRejectsIsShown(t *testing.T) {
 }
 
 func TestAStackDeletedByHandIsMadeAnewOnce(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	v := start(t, cloud)
 	v.d = connect(t, cloud.VIM(), fast)

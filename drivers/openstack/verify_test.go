@@ -14,6 +14,8 @@ import (
 )
 
 func TestWhatTheVIMLacksIsSaidBeforeTheStackIsTouchedAtAFakeCloud(t *testing.T) {
+	t.Parallel()
+
 	verified(t, fakeCloud(t).VIM())
 }
 
@@ -80,6 +82,8 @@ func verified(t *testing.T, vim drivers.VIM) {
 }
 
 func TestNothingIsMadeOfAnInstanceThatShouldNotExist(t *testing.T) {
+	t.Parallel()
+
 	cloud := fakeCloud(t)
 	d := connect(t, cloud.VIM(), fast)
 	absent := drivers.Absent(&desired.Instance{ID: uuid.NewString()})

@@ -13,6 +13,8 @@ import (
 )
 
 func TestWhatComesOfAnArchiveIsOnRecordWithWhoSentIt(t *testing.T) {
+	t.Parallel()
+
 	log := &audit.Memory{}
 	e := setup(t, func(c *vnfpkgm.Config) { c.Audit = log })
 	good, _ := e.onboard(zipped(t, sample(t, "amf-id")))
@@ -33,6 +35,8 @@ func TestWhatComesOfAnArchiveIsOnRecordWithWhoSentIt(t *testing.T) {
 }
 
 func TestWhoHasMuchWaitingOnTheDiskWaitsAndOthersDoNot(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t, func(c *vnfpkgm.Config) { c.Limits = csar.Limits{MaxTotal: 1 << 20} })
 	e.stopped() // else what waits would be carried out
 	if err := os.MkdirAll(filepath.Join(e.dir, "uploads"), 0o700); err != nil {

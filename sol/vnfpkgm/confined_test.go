@@ -25,6 +25,8 @@ const confinedTokens = `tokens:
 `
 
 func TestAPackageIsSeenWhereItsRepositoryMayBeUsedAndChangedByThePackagersOfItsProject(t *testing.T) {
+	t.Parallel()
+
 	tokens, err := auth.Parse([]byte(confinedTokens))
 	if err != nil {
 		t.Fatal(err)

@@ -69,9 +69,16 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
+// What a person has configured for git is none of the tests'.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 func setup(t testing.TB, change ...func(*vnfpkgm.Config)) *env {
 	t.Helper()
-	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	e := &env{TB: t, dir: t.TempDir(), logged: &syncBuffer{}, used: map[string]bool{}}
 	e.git(e.dir, "init", "-q", "--bare", "desired.git")
 	bare := e.packages()

@@ -20,6 +20,8 @@ import (
 // A process that is killed leaves files. Each case is what is on the disk at one moment of an
 // upload, and what the next process makes of it.
 func TestAnUploadThatWasInterruptedIsResolvedAtTheNextStart(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t)
 	data := zipped(t, sample(t, "amf-id"))
 	put := func(dir, id, kind, content string) {
@@ -73,6 +75,8 @@ func TestAnUploadThatWasInterruptedIsResolvedAtTheNextStart(t *testing.T) {
 }
 
 func TestAnArchiveIsFetchedFromItsURI(t *testing.T) {
+	t.Parallel()
+
 	data := zipped(t, sample(t, "amf-id"))
 	var seen []string
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -166,6 +170,8 @@ func TestAnArchiveIsFetchedFromItsURI(t *testing.T) {
 }
 
 func TestAnUnsignedPackageIsRefusedWhereSignaturesAreRequired(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t, func(c *vnfpkgm.Config) { c.Trust = csar.Trust{Roots: x509.NewCertPool(), Required: true} })
 	if _, a := e.onboard(zipped(t, sample(t, "amf-id"))); a.field("onboardingState") != "ERROR" || !strings.Contains(a.field("onboardingFailureDetails"), "takes only signed packages") {
 		t.Errorf("%s", a.body)

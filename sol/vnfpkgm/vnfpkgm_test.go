@@ -22,6 +22,8 @@ import (
 )
 
 func TestAPackageLivesFromCreationToDeletion(t *testing.T) {
+	t.Parallel()
+
 	published.Held(t)
 	e := setup(t)
 	a := e.must(http.StatusCreated, "POST", "/vnf_packages", map[string]any{"userDefinedData": map[string]any{"site": "west", "floor": 3}})
@@ -105,6 +107,8 @@ func TestAPackageLivesFromCreationToDeletion(t *testing.T) {
 }
 
 func TestListsAreFilteredAndSelected(t *testing.T) {
+	t.Parallel()
+
 	published.Held(t)
 	e := setup(t)
 	e.onboard(zipped(t, sample(t, "amf-id")))
@@ -141,6 +145,8 @@ func TestListsAreFilteredAndSelected(t *testing.T) {
 }
 
 func TestAFormIsAnUploadToo(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t)
 	path := e.create()
 	var b bytes.Buffer
@@ -163,6 +169,8 @@ func TestAFormIsAnUploadToo(t *testing.T) {
 }
 
 func TestWhatCanNotBeUsedIsRefusedWholeAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+
 	published.Held(t)
 	e := setup(t, func(c *vnfpkgm.Config) { c.Limits.MaxTotal = 8 << 20 })
 	with := func(change map[string]string) map[string]string {
@@ -247,6 +255,8 @@ func TestWhatCanNotBeUsedIsRefusedWholeAndLeavesNothing(t *testing.T) {
 }
 
 func TestAVnfdIDIsOnePackage(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t)
 	first, _ := e.onboard(zipped(t, sample(t, "amf-id")))
 	other := sample(t, "amf-id")
@@ -276,6 +286,8 @@ func TestAVnfdIDIsOnePackage(t *testing.T) {
 }
 
 func TestManyUploadsAtOnceAreAllOnboarded(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t)
 	var all sync.WaitGroup
 	for i := range 5 {
@@ -305,6 +317,8 @@ func TestManyUploadsAtOnceAreAllOnboarded(t *testing.T) {
 }
 
 func TestWhatIsPushedIsShownAndWhatIsShownCanBePulled(t *testing.T) {
+	t.Parallel()
+
 	published.Held(t)
 	e := setup(t)
 	for name, content := range sample(t, "amf-id") {
@@ -345,6 +359,8 @@ func TestWhatIsPushedIsShownAndWhatIsShownCanBePulled(t *testing.T) {
 }
 
 func TestAPackageOfAnotherRepositoryIsDisabledAndNotDeleted(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t)
 	other := filepath.Join(e.dir, "other")
 	e.git(e.dir, "init", "-q", "-b", "main", other)
@@ -369,6 +385,8 @@ func TestAPackageOfAnotherRepositoryIsDisabledAndNotDeleted(t *testing.T) {
 }
 
 func TestNobodyLearnsOrChangesWhatIsNotTheirs(t *testing.T) {
+	t.Parallel()
+
 	e := setup(t)
 	path, _ := e.onboard(zipped(t, sample(t, "amf-id")))
 	for _, p := range []string{"/vnf_packages", path, "/vnf_packages/none", path + "/package_content", "/onboarded_vnf_packages/none/vnfd"} {
