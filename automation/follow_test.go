@@ -194,6 +194,8 @@ func (w *world) release(f *Follower, versions ...string) {
 }
 
 func TestTheNextStepWaitsForTheEndOfTheOperation(t *testing.T) {
+	t.Parallel()
+
 	follow(t, "follow: ~1.4\n", func(w *world, f *Follower) {
 		w.release(f, "1.4.1", "1.4.2", "1.5.0")
 		const first, second = "Follow ~1.4: web to 1.4.1", "Follow ~1.4: web to 1.4.2"
@@ -208,6 +210,8 @@ func TestTheNextStepWaitsForTheEndOfTheOperation(t *testing.T) {
 }
 
 func TestAnInstanceThatIsBusyIsLookedAtAgainThoughNothingBringsItBack(t *testing.T) {
+	t.Parallel()
+
 	follow(t, "follow: ~1.4\n", func(w *world, f *Follower) {
 		w.mu.Lock()
 		w.record.Prepared = "op"
@@ -222,6 +226,8 @@ func TestAnInstanceThatIsBusyIsLookedAtAgainThoughNothingBringsItBack(t *testing
 }
 
 func TestAnInstanceThatNothingMayBeDoneForFollowsNothing(t *testing.T) {
+	t.Parallel()
+
 	for _, lines := range []string{"suspend: true\nfollow: ~1.4\n", "held: op\nfollow: ~1.4\n", "state: notInstantiated\nfollow: ~1.4\n", ""} {
 		follow(t, lines, func(w *world, f *Follower) {
 			w.release(f, "1.4.1")
@@ -231,6 +237,8 @@ func TestAnInstanceThatNothingMayBeDoneForFollowsNothing(t *testing.T) {
 }
 
 func TestARefusedVersionIsPassedOverAndCheckedAgainOnlyUnderOtherSettings(t *testing.T) {
+	t.Parallel()
+
 	follow(t, "follow: ~1.4\n", func(w *world, f *Follower) {
 		w.refuse[tree("1.4.1")] = true
 		w.release(f, "1.4.1")
@@ -249,6 +257,8 @@ func TestARefusedVersionIsPassedOverAndCheckedAgainOnlyUnderOtherSettings(t *tes
 }
 
 func TestAProposalWaitsForAPersonAndIsMadeOnce(t *testing.T) {
+	t.Parallel()
+
 	follow(t, "follow: {versions: ~1.4, branch: upgrades}\n", func(w *world, f *Follower) {
 		w.release(f, "1.4.1")
 		w.committed("upgrades", "Follow ~1.4: web to 1.4.1")
@@ -260,6 +270,8 @@ func TestAProposalWaitsForAPersonAndIsMadeOnce(t *testing.T) {
 }
 
 func TestARepositoryThatCanNotBeWrittenIsTriedAgain(t *testing.T) {
+	t.Parallel()
+
 	follow(t, "follow: ~1.4\n", func(w *world, f *Follower) {
 		w.mu.Lock()
 		w.writes = desired.ErrUnavailable

@@ -98,6 +98,8 @@ func (h *past) inVain(known *history) string {
 }
 
 func TestTheOperationLogTellsWhichPackagesWereTriedInVain(t *testing.T) {
+	t.Parallel()
+
 	done := []lcm.Event{lcm.Granted, lcm.Converged}
 	back := []lcm.Event{lcm.Granted, lcm.Broke, lcm.RollbackAsked, lcm.Converged}
 	for name, c := range map[string]struct {
@@ -159,6 +161,8 @@ func TestTheOperationLogTellsWhichPackagesWereTriedInVain(t *testing.T) {
 }
 
 func TestOnlyTheOperationsOfTheInstanceAreRead(t *testing.T) {
+	t.Parallel()
+
 	h := newPast(t)
 	h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused) // z-1
 	h.operate(lcm.ChangePackage, "p0", "p2", lcm.Refused) // a-2
@@ -186,6 +190,8 @@ func (r *reads) Operation(ctx context.Context, id string) (*lcm.Operation, error
 }
 
 func TestARepositoryThatIsAwayIsNoReasonToTryAgain(t *testing.T) {
+	t.Parallel()
+
 	h := newPast(t)
 	h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused)
 	h.repo.away = desired.ErrUnavailable

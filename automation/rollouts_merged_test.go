@@ -11,6 +11,7 @@ import (
 const firstSite = "00000000-0000-4000-8000-000000000000"
 
 func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	for name, c := range map[string]struct {
 		file, text string
@@ -46,6 +47,8 @@ func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *tes
 }
 
 func TestWhatIsMergedJustAfterTheInstancesWereLookedAtIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+
 	w := newProposing(t)
 	w.goOn()
 	w.meanwhile = func() { w.merge() }
@@ -60,6 +63,8 @@ func TestWhatIsMergedJustAfterTheInstancesWereLookedAtIsNotPassedOver(t *testing
 }
 
 func TestWhatAReviewerHasTakenTheTargetFromIsPassedOver(t *testing.T) {
+	t.Parallel()
+
 	w := newProposing(t)
 	w.goOn()
 	branch := w.open()

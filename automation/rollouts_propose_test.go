@@ -383,6 +383,8 @@ func (w *proposing) ledger() *desired.Ledger {
 }
 
 func TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone(t *testing.T) {
+	t.Parallel()
+
 	w := newProposing(t)
 	w.goThrough()
 	each := 3 // takes some dozen processes
@@ -420,6 +422,8 @@ func TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone(t *testing.T) {
 }
 
 func TestWhileTheForgeIsAwayARolloutWaitsAndSaysSo(t *testing.T) {
+	t.Parallel()
+
 	w := newProposing(t)
 	w.away = errors.New("connection refused")
 	w.goOn()
@@ -440,6 +444,7 @@ func TestWhileTheForgeIsAwayARolloutWaitsAndSaysSo(t *testing.T) {
 }
 
 func TestAProposalOfWhichTheBranchHasChangedAFileIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	w := newProposing(t)
 	w.goOn()
@@ -474,6 +479,8 @@ func TestAProposalOfWhichTheBranchHasChangedAFileIsMadeAnew(t *testing.T) {
 }
 
 func TestARolloutThatProposesIsRefusedWithoutAForge(t *testing.T) {
+	t.Parallel()
+
 	w := newProposing(t)
 	r := w.newProcess()
 	r.Pulls = nil

@@ -9,6 +9,8 @@ import (
 
 // People are shown what is decided, which the runner writes down a moment later.
 func TestAResumeCountsForAHaltThatIsNotWrittenDownYet(t *testing.T) {
+	t.Parallel()
+
 	w := newProposing(t)
 	w.goOn()
 	w.merge()

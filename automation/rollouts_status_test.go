@@ -24,6 +24,8 @@ func (r *movingRepo) Heads(after string) iter.Seq[desired.Head] {
 // A ledger of before beside instances of now tells what never was: a rollout at its end of which one instance was
 // just taken back.
 func TestAStatusIsOfOneMomentAlsoWhereTheLedgerMovesMeanwhile(t *testing.T) {
+	t.Parallel()
+
 	for name, status := range map[string]func(r *Rollouts) (RolloutStatus, error){
 		"of all": func(r *Rollouts) (RolloutStatus, error) {
 			list, err := r.List(t.Context())

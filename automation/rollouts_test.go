@@ -40,6 +40,8 @@ func (r records) OperationEntries(q oplog.OperationQuery) iter.Seq[oplog.Operati
 }
 
 func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testing.T) {
+	t.Parallel()
+
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	op := func(before, after string, state lcm.State, more ...func(*lcm.Operation)) *lcm.Operation {
 		o := &lcm.Operation{ID: before + after + string(state), Before: desired.Revision{Tree: before}, After: desired.Revision{Tree: after}, State: state, Started: began.Add(time.Second)}
@@ -92,6 +94,8 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 }
 
 func TestWhatCameOfTakingAnInstanceBackIsToldByItsOwnOperationOrTheRollbackOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	op := func(before, after string, state lcm.State, at time.Duration) *lcm.Operation {
 		return &lcm.Operation{ID: before + after + string(state), Before: desired.Revision{Tree: before}, After: desired.Revision{Tree: after}, State: state, Started: began.Add(at)}
@@ -125,6 +129,8 @@ func TestWhatCameOfTakingAnInstanceBackIsToldByItsOwnOperationOrTheRollbackOfThe
 }
 
 func TestOnlyWhatIsAsTheAttemptLeftItIsTakenBack(t *testing.T) {
+	t.Parallel()
+
 	r := NewRollouts(RolloutConfig{Oplog: records{{ID: "granted", Before: desired.Revision{Tree: "old"}, After: desired.Revision{Tree: "granted"}, State: lcm.Completed}}, Now: time.Now})
 	at := func(tree string) desired.Head { return desired.Head{Revision: desired.Revision{Tree: tree}} }
 	held, suspended := at("new"), at("new")
@@ -165,6 +171,8 @@ func TestOnlyWhatIsAsTheAttemptLeftItIsTakenBack(t *testing.T) {
 }
 
 func TestAnAttemptThatWasMadeAnewIsToldByAnOperationOfItsOwn(t *testing.T) {
+	t.Parallel()
+
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	op := func(id string, state lcm.State, at time.Duration) *lcm.Operation {
 		return &lcm.Operation{ID: id, Before: desired.Revision{Tree: "old"}, After: desired.Revision{Tree: "new"}, State: state, Started: began.Add(at)}
@@ -199,6 +207,8 @@ func (queries) Unasked(q desired.RolloutQuery) string {
 }
 
 func TestQueriesOfAGateAreAskedOnceInAWhileAndOneThatNobodyCanTellOfIsNotMet(t *testing.T) {
+	t.Parallel()
+
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asked := 0
 	answers := map[string]error{"down": errors.New("connection refused")}

@@ -80,6 +80,8 @@ func (w *world) names() (ids map[string]bool) {
 }
 
 func TestAHealIsBroughtAboutWhileACommitWaitsAndThatIsOperatedOnOnceAfterwards(t *testing.T) {
+	t.Parallel()
+
 	w := frozenScale(t)
 	was := w.names()
 	begun := w.healBeside("heal-1")
@@ -118,6 +120,8 @@ func TestAHealIsBroughtAboutWhileACommitWaitsAndThatIsOperatedOnOnceAfterwards(t
 }
 
 func TestWhatWaitedBeforeAHealDoesNotTakeItsPlaceWhereItsWindowOpens(t *testing.T) {
+	t.Parallel()
+
 	w := frozenScale(t)
 	w.cloud.SetLatency(time.Hour)
 	w.healBeside("heal-1")
@@ -136,6 +140,8 @@ func TestWhatWaitedBeforeAHealDoesNotTakeItsPlaceWhereItsWindowOpens(t *testing.
 }
 
 func TestAHealThatDoesNotComeAboutLeavesNothingOfItInWhatWaits(t *testing.T) {
+	t.Parallel()
+
 	for _, state := range []lcm.State{lcm.RolledBack, lcm.Failed} {
 		t.Run(string(state), func(t *testing.T) {
 			w := frozenScale(t)
@@ -173,6 +179,8 @@ func TestAHealThatDoesNotComeAboutLeavesNothingOfItInWhatWaits(t *testing.T) {
 }
 
 func TestARepairThatTakesItsTimeIsNotGivenUpForACommitThatWaits(t *testing.T) {
+	t.Parallel()
+
 	w := frozenScale(t)
 	w.cloud.SetLatency(time.Hour)
 	w.cloud.Lose(web)
@@ -187,6 +195,8 @@ func TestARepairThatTakesItsTimeIsNotGivenUpForACommitThatWaits(t *testing.T) {
 }
 
 func TestWhatRunsIsLookedAfterWhileItsRemovalWaits(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)

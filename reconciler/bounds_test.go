@@ -7,6 +7,8 @@ import (
 )
 
 func TestAProjectThatClaimsNoNamespaceHasNone(t *testing.T) {
+	t.Parallel()
+
 	for name, may := range map[string]bool{"core": false, desired.DefaultProject: true} {
 		p, err := desired.ParseProject("projects/"+name+".yaml", nil)
 		if err != nil {

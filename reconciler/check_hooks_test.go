@@ -57,6 +57,8 @@ func story(op *lcm.Operation) string {
 }
 
 func TestAnOperationWhoseHooksMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(t *testing.T) {
+	t.Parallel()
+
 	all := []string{"instantiate_end", "scale_start", "scale_rollback_end", "heal_start", "terminate_end", "modify_information_start", "change_current_package_start"}
 	pushed := func(change func(*desired.Instance)) *desired.Instance { return intended(change) }
 	scaled := func(in *desired.Instance) { in.Levels = map[string]int{"web": 2} }
@@ -116,6 +118,8 @@ func TestAnOperationWhoseHooksMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(t *
 }
 
 func TestAUserDataClassThatMayNotRunIsRefusedWhereItWouldRun(t *testing.T) {
+	t.Parallel()
+
 	checker := reconciler.NewChecker(newVendor(false), func(drivers.VIM) (drivers.Driver, error) { return newRack(), nil }, nil)
 	after := intended(func(in *desired.Instance) {
 		in.Params = map[string]any{"lcm-operation-user-data": "Scripts/new.sh", "lcm-operation-user-data-class": "C"}
@@ -132,6 +136,8 @@ func TestAUserDataClassThatMayNotRunIsRefusedWhereItWouldRun(t *testing.T) {
 }
 
 func TestAPushedChangeWhoseHooksMayNotRunIsShownAndNotBegunUntilTheyMay(t *testing.T) {
+	t.Parallel()
+
 	v := newVendor(false, "scale_end")
 	w, s := vended(t, v)
 	w.commit(file("instantiated", "")) // no hook takes part in that
@@ -153,6 +159,8 @@ func TestAPushedChangeWhoseHooksMayNotRunIsShownAndNotBegunUntilTheyMay(t *testi
 }
 
 func TestATerminationWhoseHooksMayNotRunIsRolledBackWithNothingDone(t *testing.T) {
+	t.Parallel()
+
 	w, s := vended(t, newVendor(false, "terminate_end"))
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -167,6 +175,8 @@ func TestATerminationWhoseHooksMayNotRunIsRolledBackWithNothingDone(t *testing.T
 }
 
 func TestTheStoryTellsOfEachHookThatHooksSkipLeftOut(t *testing.T) {
+	t.Parallel()
+
 	for _, allowed := range []bool{false, true} {
 		w, s := vended(t, newVendor(allowed, "scale_start", "scale_end", "modify_information_end", "terminate_start"))
 		w.commit(file("instantiated", ""))
@@ -197,6 +207,8 @@ func TestTheStoryTellsOfEachHookThatHooksSkipLeftOut(t *testing.T) {
 }
 
 func TestTheHookOfATerminationAndOfTheRollbackOfAnInstantiationRun(t *testing.T) {
+	t.Parallel()
+
 	w, s := vended(t, newVendor(true, "terminate_start", "terminate_end", "instantiate_rollback_start", "instantiate_rollback_end"))
 	w.cloud.Fail(web, "no image")
 	w.commit(file("instantiated", ""))
@@ -217,6 +229,8 @@ func TestTheHookOfATerminationAndOfTheRollbackOfAnInstantiationRun(t *testing.T)
 }
 
 func TestADriftWhoseRepairNeedsHooksThatMayNotRunIsShownAsRefusedAndNotPutRight(t *testing.T) {
+	t.Parallel()
+
 	v := newVendor(false, "heal_start")
 	w, s := vended(t, v)
 	w.commit(file("instantiated", ""))
@@ -238,6 +252,8 @@ func TestADriftWhoseRepairNeedsHooksThatMayNotRunIsShownAsRefusedAndNotPutRight(
 }
 
 func TestARollbackWhoseHooksMayNoLongerRunWaitsForAPersonAndSaysWhy(t *testing.T) {
+	t.Parallel()
+
 	v := newVendor(true, "scale_rollback_start")
 	w, s := vended(t, v)
 	w.failToScale("no image")

@@ -8,6 +8,8 @@ import (
 )
 
 func TestTheDriverIsAskedWhetherWhatRunsCanChangeToOtherParametersOfTheSamePackage(t *testing.T) {
+	t.Parallel()
+
 	settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: "sim", Default: true}}}
 	other := intended(func(in *desired.Instance) { in.Params = map[string]any{"refuseChange": "not these"} })
 	err := newChecker().Check(t.Context(), settings, intended(nil), other)

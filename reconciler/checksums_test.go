@@ -42,6 +42,8 @@ func (p *tampered) Newest(vnfd string) (string, error) {
 }
 
 func TestAChangeThatWouldUseAPackageWithAWrongChecksumIsRefused(t *testing.T) {
+	t.Parallel()
+
 	for name, c := range map[string]struct {
 		bad           string
 		before, after func(*desired.Instance)
@@ -85,6 +87,8 @@ func unguarded(t *testing.T) (*world, *tampered) {
 }
 
 func TestWhatRunsOfAPackageWhoseChecksumIsWrongIsKeptAndRepairedAndEndsOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
+
 	w, packages := unguarded(t)
 	w.stop()
 	packages.with(tree1)
@@ -106,6 +110,8 @@ func TestWhatRunsOfAPackageWhoseChecksumIsWrongIsKeptAndRepairedAndEndsOnlyWhenA
 }
 
 func TestAnOperationUnderWayWithAPackageWhoseChecksumIsWrongIsRolledBackAsAnyOther(t *testing.T) {
+	t.Parallel()
+
 	packages := &tampered{}
 	w := newWorld(t, func(c *reconciler.Config) { c.Packages = packages })
 	w.failToScale("no room")
@@ -125,6 +131,8 @@ func TestAnOperationUnderWayWithAPackageWhoseChecksumIsWrongIsRolledBackAsAnyOth
 }
 
 func TestACommitThatNamesAPackageWithAWrongChecksumIsShownAndObeyedWhenThatIsRepaired(t *testing.T) {
+	t.Parallel()
+
 	w, packages := unguarded(t)
 	packages.with(tree2)
 	w.commit(strings.Replace(file("instantiated", ""), vnfdID, vnfd2, 1))

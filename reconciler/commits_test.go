@@ -69,6 +69,8 @@ func (w *world) pinned(instance string) bool {
 const other = "6c1f2e63-0b1d-4b4d-9b40-707b75c2f1bb"
 
 func TestTheOnlyWorkerPutsADriftRightWhileAnothersCommitWaitsForThePushInterval(t *testing.T) {
+	t.Parallel()
+
 	// Where the machine stands still until the interval is over, nothing is shown: it is tried again with a longer one.
 	for interval := 6 * time.Second; !rightedWhileACommitWaits(t, interval); interval *= 2 {
 		if interval > gitrepo.MaxPushInterval/2 {
@@ -102,6 +104,8 @@ func rightedWhileACommitWaits(t *testing.T, interval time.Duration) bool {
 }
 
 func TestACommitThatWaitsWhenTheProcessEndsIsMadeByTheNextOne(t *testing.T) {
+	t.Parallel()
+
 	interval := gitrepo.MaxPushInterval
 	w := paced(t, &interval)
 	before := w.passes()

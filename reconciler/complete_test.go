@@ -79,6 +79,8 @@ func intended(change func(*desired.Instance)) *desired.Instance {
 }
 
 func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
+	t.Parallel()
+
 	const tree2Levels = 0 // what runs, although version 2 would have level 3
 	for name, c := range map[string]struct {
 		before, after, want func(*desired.Instance)
@@ -219,6 +221,8 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 }
 
 func TestAChangeOfPackageThatHasNoPlaceForWhatRunsIsRefused(t *testing.T) {
+	t.Parallel()
+
 	for name, c := range map[string]struct {
 		before, after func(*desired.Instance)
 		field         string
@@ -243,6 +247,8 @@ func TestAChangeOfPackageThatHasNoPlaceForWhatRunsIsRefused(t *testing.T) {
 }
 
 func TestAVNFMayBeEndedBeforeItsChangeOfPackageIsPinned(t *testing.T) {
+	t.Parallel()
+
 	settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: "sim", Default: true}}}
 	upgraded := intended(func(in *desired.Instance) { in.VnfdID = vnfd2 })
 	ended := intended(func(in *desired.Instance) { in.VnfdID, in.State = vnfd2, desired.NotInstantiated })

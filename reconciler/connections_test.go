@@ -150,6 +150,8 @@ func (l *lives) push(files map[string]string) {
 const edgeFile = "vims/edge.yaml"
 
 func TestTheDriverOfAVIMWhoseFileIsGoneEnds(t *testing.T) {
+	t.Parallel()
+
 	l := newLives(t, nil)
 	l.push(map[string]string{edgeFile: "type: sim\n"})
 	l.commit(file("instantiated", "vim: edge\n"))
@@ -165,6 +167,8 @@ func TestTheDriverOfAVIMWhoseFileIsGoneEnds(t *testing.T) {
 }
 
 func TestADriverEndsWhenTheCredentialsOfItsVIMAreReplaced(t *testing.T) {
+	t.Parallel()
+
 	l := newLives(t, nil)
 	l.commit(file("instantiated", ""))
 	l.last(lcm.Instantiate, lcm.Completed)
@@ -179,6 +183,8 @@ func TestADriverEndsWhenTheCredentialsOfItsVIMAreReplaced(t *testing.T) {
 }
 
 func TestADriverThatNoInstanceUsesEndsWhenTheCredentialsOfItsVIMAreReplaced(t *testing.T) {
+	t.Parallel()
+
 	l := newLives(t, nil)
 	l.commit(file("instantiated", ""))
 	l.last(lcm.Instantiate, lcm.Completed)
@@ -195,6 +201,8 @@ func TestADriverThatNoInstanceUsesEndsWhenTheCredentialsOfItsVIMAreReplaced(t *t
 }
 
 func TestAnInstancesOwnConnectionEndsWithTheInstance(t *testing.T) {
+	t.Parallel()
+
 	own := func(user string) string {
 		return "vimConnectionInfo: {mine: {vimType: sim, interfaceInfo: {endpoint: \"https://a\"}, accessInfo: {username: " + user + "}}}\n"
 	}
@@ -218,6 +226,8 @@ func TestAnInstancesOwnConnectionEndsWithTheInstance(t *testing.T) {
 }
 
 func TestAllDriversEndWithTheProcess(t *testing.T) {
+	t.Parallel()
+
 	l := newLives(t, nil)
 	l.commit(file("instantiated", ""))
 	l.last(lcm.Instantiate, lcm.Completed)
@@ -259,6 +269,8 @@ func arrived(l *lives, c *openstacktest.Cloud) (n int) {
 }
 
 func TestAnOpenStackThatWasReplacedOrRemovedIsAskedNothingMore(t *testing.T) {
+	t.Parallel()
+
 	clouds := map[string]*openstacktest.Cloud{}
 	first, second := openstacktest.New(t, openstacktest.Options{}), openstacktest.New(t, openstacktest.Options{})
 	for _, c := range []*openstacktest.Cloud{first, second} {

@@ -79,6 +79,8 @@ func advising(t *testing.T, packages reconciler.Packages) (w *world, r *rack, s 
 }
 
 func TestTheVNFItselfIsAskedBesideScriptsAndEachLearnsWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+
 	w, _, s, e, at := advising(t, advised{})
 	e.Behave("drain", em.Behaviour{Async: true, Polls: 1, RetryAfter: "0", Outputs: map[string]any{"left": 3}})
 	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
@@ -112,6 +114,8 @@ func TestTheVNFItselfIsAskedBesideScriptsAndEachLearnsWhatCameOfIt(t *testing.T)
 }
 
 func TestARollingChangeAsksForEachVNFCAtItsOwnAddress(t *testing.T) {
+	t.Parallel()
+
 	w, _, s, e, at := advising(t, advised{})
 	at()
 	w.commit(upgraded(coordinated("rolling", "CP1")))
@@ -135,6 +139,8 @@ func TestARollingChangeAsksForEachVNFCAtItsOwnAddress(t *testing.T) {
 }
 
 func TestACoordinationWithoutAResultIsNotAskedForTwice(t *testing.T) {
+	t.Parallel()
+
 	hold := func(w *world, e *em.EM) *lcm.Operation {
 		t.Helper()
 		w.commit(file("instantiated", "levels: {web: 2}\n"))
@@ -216,6 +222,8 @@ func TestACoordinationWithoutAResultIsNotAskedForTwice(t *testing.T) {
 }
 
 func TestAnOperationForWhichNobodyCouldBeAskedBeginsOnlyWithoutHooks(t *testing.T) {
+	t.Parallel()
+
 	w, _, s, e, _ := advising(t, advised{em: true})
 	w.commit(file("instantiated", "levels: {web: 2}\n"))
 	w.until("it is refused", func() bool {

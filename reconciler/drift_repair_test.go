@@ -65,6 +65,8 @@ func (w *world) unit(vdu string) plan.Unit {
 }
 
 func TestADriftIsRepairedByAnAutomaticHeal(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	w.cloud.Drift(web)
 	op := w.last(lcm.Heal, lcm.Completed)
@@ -82,6 +84,8 @@ func TestADriftIsRepairedByAnAutomaticHeal(t *testing.T) {
 }
 
 func TestADriftIsOnlyShownWhereThatIsWanted(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "drift: report\n", nil)
 	w.cloud.Drift(web)
 	if d := w.drift(reconciler.DriftReported); d.Instance != id || d.Since.IsZero() || len(d.Deviations) == 0 || d.Deviations[0].Object != web {
@@ -98,6 +102,8 @@ func TestADriftIsOnlyShownWhereThatIsWanted(t *testing.T) {
 }
 
 func TestASuspendedInstanceIsLeftAloneAndShowsItsDrift(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	w.commit(file("instantiated", "suspend: true\nlevels: {web: 3}\n"))
 	w.cloud.Drift(web)
@@ -111,6 +117,8 @@ func TestASuspendedInstanceIsLeftAloneAndShowsItsDrift(t *testing.T) {
 }
 
 func TestSuspendStopsAnOperationUnderWayAndItsClock(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 10 * time.Minute })
 	w.cloud.SetLatency(time.Hour) // it doesn't end before anybody has looked
 	var held atomic.Bool
@@ -136,6 +144,8 @@ func TestSuspendStopsAnOperationUnderWayAndItsClock(t *testing.T) {
 }
 
 func TestAHeldInstanceShowsItsDriftAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no memory")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
@@ -151,6 +161,8 @@ func TestAHeldInstanceShowsItsDriftAndIsLeftAlone(t *testing.T) {
 }
 
 func TestAContendedRepairIsOneOperationThatNamesTheObjectAndGivesWayToRequests(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", soon)
 	began := time.Now()
 	contending := atomic.Bool{}
@@ -187,6 +199,8 @@ func TestAContendedRepairIsOneOperationThatNamesTheObjectAndGivesWayToRequests(t
 }
 
 func TestARepairThatFailsIsTriedAgainByItself(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", soon)
 	w.cloud.Refuse(web, "quota exceeded")
 	w.cloud.Drift(web)
@@ -203,6 +217,8 @@ func TestARepairThatFailsIsTriedAgainByItself(t *testing.T) {
 }
 
 func TestARepairThatFailsIsSupersededByACommit(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", func(c *reconciler.Config) { c.RepairPause = time.Hour })
 	// A VIM that refused it, and takes it from here on, would have it go on by itself before the commit is there.
 	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
@@ -219,6 +235,8 @@ func TestARepairThatFailsIsSupersededByACommit(t *testing.T) {
 }
 
 func TestARepairThatOnlyWaitsGivesWayToACommit(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	w.cloud.SetLatency(time.Hour)
 	w.cloud.Lose(web)
@@ -240,6 +258,8 @@ func TestARepairThatOnlyWaitsGivesWayToACommit(t *testing.T) {
 }
 
 func TestTheTimeForWhichTheVIMIsAwayDoesNotCount(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 10 * time.Minute })
 	w.cloud.SetLatency(time.Hour) // it doesn't end before anybody has looked
 	w.commit(file("instantiated", ""))
@@ -268,6 +288,8 @@ func TestTheTimeForWhichTheVIMIsAwayDoesNotCount(t *testing.T) {
 }
 
 func TestADriftThatHappenedWhileTheVIMWasAwayIsRepaired(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	w.cloud.SetAway(errors.New("no route to host"))
 	w.cloud.Drift(web)
@@ -278,6 +300,8 @@ func TestADriftThatHappenedWhileTheVIMWasAwayIsRepaired(t *testing.T) {
 }
 
 func TestAVIMIsKnownToBeAwayFromALookThatFailsUntilOneThatDoesNot(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	away := func() string { return w.recon.View().Away("lab") }
 	if why := away(); why != "" {
@@ -295,6 +319,8 @@ func TestAVIMIsKnownToBeAwayFromALookThatFailsUntilOneThatDoesNot(t *testing.T) 
 }
 
 func TestATombstoneInGitHealsOnce(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	old := w.unit("VDU1")
 	stone := fmt.Sprintf("condemned: {%q: %s}\n", old.Key, old.ID)
@@ -319,6 +345,8 @@ func TestATombstoneInGitHealsOnce(t *testing.T) {
 }
 
 func TestAHealWhoseTargetTheVIMReplacedNamesTheSuccessor(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	old := w.unit("VDU1")
 	w.cloud.SetAway(errors.New("no route to host"))
@@ -357,6 +385,8 @@ func TestAHealWhoseTargetTheVIMReplacedNamesTheSuccessor(t *testing.T) {
 }
 
 func TestARefusalThatPassesIsTriedAgainAndOneThatStandsIsBelieved(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", func(c *reconciler.Config) { c.FailureGrace = time.Second })
 	calls := 0
 	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
@@ -377,6 +407,8 @@ func TestARefusalThatPassesIsTriedAgainAndOneThatStandsIsBelieved(t *testing.T) 
 }
 
 func TestACommitOfJibeTakesSpentTombstonesOut(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", nil)
 	old, other := w.unit("VDU1"), w.unit("VDU2")
 	w.commit(file("instantiated", fmt.Sprintf("condemned: {%q: %s}\n", old.Key, old.ID)))
@@ -395,6 +427,8 @@ func TestACommitOfJibeTakesSpentTombstonesOut(t *testing.T) {
 }
 
 func TestARepairThatTheVIMRefusedGoesOnAtOnceWhenItIsTaken(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", func(c *reconciler.Config) { c.RepairPause = time.Hour })
 	w.cloud.Refuse(web, "namespaces \"vnf\" not found")
 	asked := w.cloud.Calls().Verifies
@@ -416,6 +450,8 @@ func TestARepairThatTheVIMRefusedGoesOnAtOnceWhenItIsTaken(t *testing.T) {
 }
 
 func TestARepairThatFailsThoughTheVIMWouldTakeItWaitsOutItsPause(t *testing.T) {
+	t.Parallel()
+
 	w := running(t, "", func(c *reconciler.Config) { c.RepairPause = time.Hour })
 	w.cloud.BeforeStep(func(_ string, s plan.Step) error { return &drivers.RefusedError{Object: s.Object, Reason: "no"} })
 	asked := w.cloud.Calls().Verifies

@@ -30,6 +30,8 @@ func (f *fickle) VIM(v *desired.VIM) (drivers.VIM, error) {
 }
 
 func TestAVIMThatIsForbiddenRefusesWhatWouldBeginAndLeavesWhatRunsAlone(t *testing.T) {
+	t.Parallel()
+
 	secrets := &fickle{}
 	var later atomic.Int64
 	w := newWorld(t, func(c *reconciler.Config) {
@@ -59,6 +61,8 @@ func TestAVIMThatIsForbiddenRefusesWhatWouldBeginAndLeavesWhatRunsAlone(t *testi
 }
 
 func TestAnOperationWhoseVIMIsForbiddenMeanwhileWaitsForIt(t *testing.T) {
+	t.Parallel()
+
 	secrets := &fickle{}
 	var later atomic.Int64
 	w := newWorld(t, func(c *reconciler.Config) {

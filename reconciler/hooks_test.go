@@ -111,6 +111,8 @@ func (r *rack) serves(vdu string) (list []string) {
 }
 
 func TestAManagementDriverIsToldWhichVNFCsGoBeforeTheyDoAndWhichHaveCome(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := managed(t)
 	before := r.serves("VDU1")
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
@@ -152,6 +154,8 @@ func TestAManagementDriverIsToldWhichVNFCsGoBeforeTheyDoAndWhichHaveCome(t *test
 }
 
 func TestTheVNFCsThatAManagementDriverWasToldOfAreTheOnesThatGo(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	s.then(func(_ context.Context, c hooks.Call) error {
@@ -187,6 +191,8 @@ func TestTheVNFCsThatAManagementDriverWasToldOfAreTheOnesThatGo(t *testing.T) {
 }
 
 func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	serving, calls := r.serves("VDU1"), len(s.inputs())
@@ -219,6 +225,8 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 }
 
 func TestWhatAHookHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	s.leaves(func(c hooks.Call) hooks.Output {
 		return hooks.Output{HandOver: json.RawMessage(`{"seen":"` + c.Input.Hook + `"}`), Metadata: map[string]any{"dropped": "by a failure"}}
@@ -258,6 +266,8 @@ func TestWhatAHookHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *tes
 }
 
 func TestAHookHasTheTimeThatTheVNFDGivesIt(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	got := map[string]time.Duration{}
@@ -272,6 +282,8 @@ func TestAHookHasTheTimeThatTheVNFDGivesIt(t *testing.T) {
 }
 
 func TestTheStoryOfAnOperationTellsItsStepsAndWhatHooksSay(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	s.leaves(func(c hooks.Call) hooks.Output {
 		c.Said("worker5 joins")
@@ -298,6 +310,8 @@ func TestTheStoryOfAnOperationTellsItsStepsAndWhatHooksSay(t *testing.T) {
 }
 
 func TestWhatAHookFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	w.commit(file("instantiated", "levels: {web: 1}\nmetadata: {old: goes, kept: stays}\nextensions: {beside: it}\n"))
 	w.last(lcm.ModifyInfo, lcm.Completed)
@@ -326,6 +340,8 @@ func TestWhatAHookFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testi
 }
 
 func TestHalfOfWhatNamesAUserDataClassIsRefused(t *testing.T) {
+	t.Parallel()
+
 	w, _, _ := managed(t)
 	before := w.head()
 	for params, why := range map[string]string{

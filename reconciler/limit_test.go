@@ -208,6 +208,8 @@ func TestAPinThatSomebodyWroteIsRefusedWhereItsVIMDoesNotKeepIt(t *testing.T) {
 }
 
 func TestAVDUThatStaysDoesSoUntilAChangeReachesIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Packages = catalogue{} })
 	text := func(vnfd, more string) string {
 		return "id: " + id + "\nvnfdId: " + vnfd + "\nflavour: simple\nvim: lab\n" + more

@@ -29,6 +29,8 @@ func asking(dirs ...string) string {
 }
 
 func TestNeedsThatCanNeverBeMetAreRefused(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	if err := w.repo.Seed(t.Context(), map[string][]byte{
 		udmDir + "/vnf.yaml":           []byte(udm("instantiated", "needs: [instances/core/udr]\n")),
@@ -116,6 +118,8 @@ func dirsOf(in *desired.Instance) (dirs []string) {
 }
 
 func TestANeedThatWasThereBeforeKeepsNobodyFromOtherChanges(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -132,6 +136,8 @@ func TestANeedThatWasThereBeforeKeepsNobodyFromOtherChanges(t *testing.T) {
 }
 
 func TestACommitOfAForgeWhoseNeedsCanNeverBeMetIsNotObeyedAndShown(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", "needs:\n- instances/core/none\n"))
 	w.until("it is shown", func() bool {

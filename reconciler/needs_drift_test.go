@@ -16,6 +16,8 @@ func grown(extra string) string {
 }
 
 func TestDriftIsRepairedWhileAnOperationWaitsForWhatItNeeds(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", ""), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -90,6 +92,8 @@ func TestDriftIsRepairedWhileAnOperationWaitsForWhatItNeeds(t *testing.T) {
 }
 
 func TestAnInstanceThatIsNewHasNoDriftWhileItWaitsAndACancelEndsTheRepairOfAnother(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("notInstantiated", ""))
 	waiting := w.waitsFor(id, lcm.Instantiate, udmDir)

@@ -99,6 +99,8 @@ func inTurn(t *testing.T, first, second *lcm.Operation) {
 }
 
 func TestInstancesOfOneCommitBeginAfterThoseThatTheyNeedAndEndBefore(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.cloud.SetLatency(time.Hour)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
@@ -120,6 +122,8 @@ func TestInstancesOfOneCommitBeginAfterThoseThatTheyNeedAndEndBefore(t *testing.
 }
 
 func TestDirectoriesThatGoTogetherEndInTurnAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -151,6 +155,8 @@ func (w *world) remove(instance, dir string) {
 }
 
 func TestAWaitHasAClockOfItsOwnAndSurvivesARestart(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("notInstantiated", ""))
 	op := w.waitsFor(id, lcm.Instantiate, udmDir+", which git doesn't ask to be instantiated")
@@ -169,6 +175,8 @@ func TestAWaitHasAClockOfItsOwnAndSurvivesARestart(t *testing.T) {
 }
 
 func TestACancelEndsAWaitAtOnce(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("notInstantiated", ""))
 	op := w.waitsFor(id, lcm.Instantiate, udmDir)
@@ -182,6 +190,8 @@ func TestACancelEndsAWaitAtOnce(t *testing.T) {
 }
 
 func TestANewerCommitTakesThePlaceOfWhatWaitsAndATakenBackNeedFreesIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", ""), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -206,6 +216,8 @@ func TestANewerCommitTakesThePlaceOfWhatWaitsAndATakenBackNeedFreesIt(t *testing
 }
 
 func TestCareOfWhatRunsWaitsForNobody(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -224,6 +236,8 @@ func TestCareOfWhatRunsWaitsForNobody(t *testing.T) {
 }
 
 func TestWhatIsNeededMustRunInTheVersionThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Packages = catalogue{} })
 	asks := "needs: [{instance: " + udmDir + ", version: \">=2\"}]\n"
 	w.together(file("instantiated", asks), udm("instantiated", "drift: report\n"))
@@ -242,6 +256,8 @@ func TestWhatIsNeededMustRunInTheVersionThatIsAskedFor(t *testing.T) {
 }
 
 func TestAnInstanceThatNobodyHasAskedToEndKeepsWhatItNeedsFromEnding(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -255,6 +271,8 @@ func TestAnInstanceThatNobodyHasAskedToEndKeepsWhatItNeedsFromEnding(t *testing.
 }
 
 func TestNeedsOfAnotherProjectKeepNothingFromEnding(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -268,6 +286,8 @@ func TestNeedsOfAnotherProjectKeepNothingFromEnding(t *testing.T) {
 }
 
 func TestAContainerUpdateWaitsBeforeItsFirstStep(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Packages = catalogue{} })
 	w.together(file("instantiated", ""), udm("notInstantiated", ""))
 	w.op(id, lcm.Instantiate, lcm.Completed)
@@ -303,6 +323,8 @@ func TestAContainerUpdateWaitsBeforeItsFirstStep(t *testing.T) {
 }
 
 func TestUnitsThatBecomeReadyAtTheVIMWakeWhoeverWaitsForThem(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.together(file("notInstantiated", needs), udm("instantiated", ""))
 	w.op(udmID, lcm.Instantiate, lcm.Completed)

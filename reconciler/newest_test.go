@@ -21,6 +21,8 @@ func (left) Newest(string) (string, error)                        { return "", e
 func (l left) Kept(_ context.Context, _ string) ([]string, error) { return l.kept, nil }
 
 func TestAPackageThatHasLeftItsRepositoryIsFoundByWhatTheInstanceRan(t *testing.T) {
+	t.Parallel()
+
 	for name, c := range map[string]struct {
 		kept, ran []string // ran: the newest first
 		want      string

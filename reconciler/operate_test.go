@@ -17,6 +17,8 @@ import (
 const cache = "Workload/" + id + "/cache"
 
 func TestCommitsStopAndStartAVNFAtItsLevels(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", "levels: {web: 2}\n"))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -40,6 +42,8 @@ func TestCommitsStopAndStartAVNFAtItsLevels(t *testing.T) {
 }
 
 func TestAStartThatFailsCanBeRetriedAndTakenBack(t *testing.T) {
+	t.Parallel()
+
 	for _, way := range []string{"retry", "rollback", "fail"} {
 		t.Run(way, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -79,6 +83,8 @@ func TestAStartThatFailsCanBeRetriedAndTakenBack(t *testing.T) {
 }
 
 func TestServersAreTurnedOffAndOnAndStay(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	before, _ := w.live()
 	w.commit(file("stopped", twoWebs))
@@ -127,6 +133,8 @@ func (w *world) operate(params map[string]any, more string) {
 }
 
 func TestAGracefulStopLeavesServersTheirTimeAndAForcefulOneNone(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	drains := func(op *lcm.Operation) bool {
 		return slices.ContainsFunc(op.Story, func(l lcm.StoryLine) bool { return strings.HasPrefix(l.Text, "connections drain") })
@@ -145,6 +153,8 @@ func TestAGracefulStopLeavesServersTheirTimeAndAForcefulOneNone(t *testing.T) {
 }
 
 func TestAStopUnderWayCanBeCancelled(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	w.operate(map[string]any{"changeStateTo": "STOPPED", "stopType": "GRACEFUL", "gracefulStopTimeout": 3600}, twoWebs)
 	op := w.last(lcm.Operate, lcm.Processing)
@@ -164,6 +174,8 @@ func TestAStopUnderWayCanBeCancelled(t *testing.T) {
 }
 
 func TestACommitChangesTheFlavour(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -188,6 +200,8 @@ func TestACommitChangesTheFlavour(t *testing.T) {
 }
 
 func TestWhatCannotBeChangedTogetherOrOfAStoppedVNFIsRefused(t *testing.T) {
+	t.Parallel()
+
 	w, _ := upgradable(t, nil)
 	read := func(text string) *desired.Instance {
 		in, err := desired.ParseInstance(dir+"/vnf.yaml", []byte(text))

@@ -50,6 +50,8 @@ func coordinated(strategy, cp string) string {
 }
 
 func TestARollingChangeRunsTheScriptForEachVNFCWithItsAddress(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := machines(t, nil)
 	w.commit(upgraded(coordinated("rolling", "CP1")))
 	op := w.last(lcm.ChangePackage, lcm.Completed)
@@ -94,6 +96,8 @@ func TestARollingChangeRunsTheScriptForEachVNFCWithItsAddress(t *testing.T) {
 }
 
 func TestARollingChangeThatIsTakenBackRunsTheOldScriptForVNFCsThatHadTheNewOne(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := machines(t, nil)
 	runs := 0
 	s.then(func(_ context.Context, c hooks.Call) error {
@@ -126,6 +130,8 @@ func TestARollingChangeThatIsTakenBackRunsTheOldScriptForVNFCsThatHadTheNewOne(t
 }
 
 func TestAConnectionPointThatAVNFCDoesNotHaveIsNamed(t *testing.T) {
+	t.Parallel()
+
 	w, _, _ := machines(t, nil)
 	w.commit(upgraded(coordinated("rolling", "CP9")))
 	op := w.last(lcm.ChangePackage, lcm.FailedTemp)
@@ -137,6 +143,8 @@ func TestAConnectionPointThatAVNFCDoesNotHaveIsNamed(t *testing.T) {
 }
 
 func TestABlueGreenChangeTellsTheScriptsOfAllVNFCsOfBothSidesAlsoWhenItIsTakenBack(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := machines(t, nil)
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == plan.CoordinateOld {
@@ -170,6 +178,8 @@ func TestABlueGreenChangeTellsTheScriptsOfAllVNFCsOfBothSidesAlsoWhenItIsTakenBa
 }
 
 func TestCoordinationParametersThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+
 	settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: desired.VIMSim, Default: true}}}
 	for says, params := range map[string]map[string]any{
 		"must be a list":         {"vdu_params": "VDU1"},
@@ -191,6 +201,8 @@ func TestCoordinationParametersThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestAServerThatDiedIsReplacedByAnAutomaticHeal(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	sick := ""
 	r.meddle(func(x *stack) { x.servers[0].dead, sick = "it was deleted by somebody", x.servers[0].key })
@@ -208,6 +220,8 @@ func TestAServerThatDiedIsReplacedByAnAutomaticHeal(t *testing.T) {
 }
 
 func TestAServerThatDiedIsReplacedInOneAttemptAlthoughTheVIMThrottles(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	r.meddle(func(x *stack) { x.servers[0].dead = "it is in ERROR"; r.refusing = 2 })
 	w.recon.Enqueue(id)
@@ -217,6 +231,8 @@ func TestAServerThatDiedIsReplacedInOneAttemptAlthoughTheVIMThrottles(t *testing
 }
 
 func TestAStackThatFailedAtRestIsTriedAgain(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	r.meddle(func(x *stack) { x.stalled = "UPDATE_FAILED: no valid host" })
 	w.recon.Enqueue(id)
@@ -227,6 +243,8 @@ func TestAStackThatFailedAtRestIsTriedAgain(t *testing.T) {
 }
 
 func TestAServerThatSomebodyMadeDifferentIsRenewedAsDrift(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := machines(t, nil)
 	key := ""
 	r.meddle(func(x *stack) { x.servers[1].made, key = "nobody knows what", x.servers[1].key })
@@ -240,6 +258,8 @@ func TestAServerThatSomebodyMadeDifferentIsRenewedAsDrift(t *testing.T) {
 }
 
 func TestAGracefulTerminationLeavesServersTheirTime(t *testing.T) {
+	t.Parallel()
+
 	w, r, _ := machines(t, nil)
 	rev, _ := w.repo.Lookup(id)
 	params, _ := json.Marshal(map[string]any{"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 0.3})

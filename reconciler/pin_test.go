@@ -35,6 +35,8 @@ func (w *world) problemSays(words string) {
 }
 
 func TestWhatRanBeforeVIMsWerePinnedIsPinnedAtTheFirstLookWithoutAnOperation(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -89,6 +91,8 @@ func unpinned(t *testing.T, data string) {
 }
 
 func TestWhatRunsIsLookedAfterWhileItsHeadAsksForAnotherVIM(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.vimFile("other", "type: sim\n")
 	w.commit(file("instantiated", ""))
@@ -115,6 +119,8 @@ func (addressed) VIM(v *desired.VIM) (drivers.VIM, error) {
 }
 
 func TestAVIMThatLeadsElsewhereUnderItsNameIsRefusedUntilItLeadsBack(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Secrets = addressed{} })
 	const a, b = "type: sim\ndefault: true\nendpoint: https://a\n", "type: sim\ndefault: true\nendpoint: https://b\n"
 	w.vimFile("lab", a)

@@ -14,6 +14,8 @@ import (
 )
 
 func TestCommitsInstantiateScaleAndTerminate(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	rev := w.commit(file("instantiated", ""))
 	op := w.last(lcm.Instantiate, lcm.Completed)
@@ -48,6 +50,8 @@ func TestCommitsInstantiateScaleAndTerminate(t *testing.T) {
 }
 
 func TestACommentCausesNoOperation(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -63,6 +67,8 @@ func TestACommentCausesNoOperation(t *testing.T) {
 }
 
 func TestAnUnpinnedInstanceIsPinnedBeforeItRuns(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(strings.Replace(file("instantiated", "# mine\n"), "package: "+pkgTree+"\n", "", 1))
 	op := w.last(lcm.Instantiate, lcm.Completed)
@@ -79,6 +85,8 @@ func TestAnUnpinnedInstanceIsPinnedBeforeItRuns(t *testing.T) {
 }
 
 func TestAFailureHoldsTheInstanceAndRollbackRestoresIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	before := w.failToScale("image can't be pulled")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
@@ -100,6 +108,8 @@ func TestAFailureHoldsTheInstanceAndRollbackRestoresIt(t *testing.T) {
 }
 
 func TestFailTakesTheCommitBackAndMarksTheInstance(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no memory")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
@@ -114,6 +124,8 @@ func TestFailTakesTheCommitBackAndMarksTheInstance(t *testing.T) {
 }
 
 func TestFailTakesTheCommitBackFromBeneathAChangeThatNoOperationCarriesOut(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no memory")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
@@ -131,6 +143,8 @@ func TestFailTakesTheCommitBackFromBeneathAChangeThatNoOperationCarriesOut(t *te
 }
 
 func TestRetrySucceedsOnceTheCauseIsGone(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.cloud.Fail(web, "no memory")
 	w.commit(file("instantiated", ""))
@@ -144,6 +158,8 @@ func TestRetrySucceedsOnceTheCauseIsGone(t *testing.T) {
 }
 
 func TestAPushOnAFailedOperationSupersedesIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no memory")
 	failed := w.last(lcm.Scale, lcm.FailedTemp)
@@ -160,6 +176,8 @@ func TestAPushOnAFailedOperationSupersedesIt(t *testing.T) {
 }
 
 func TestPushingTheOldContentRollsAFailedOperationBack(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no memory")
 	w.last(lcm.Scale, lcm.FailedTemp)
@@ -172,6 +190,8 @@ func TestPushingTheOldContentRollsAFailedOperationBack(t *testing.T) {
 }
 
 func TestARefusalInStartingEndsRolledBackWithNothingDone(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.cloud.Refuse(web, "no room for it")
 	w.commit(file("instantiated", ""))
@@ -186,6 +206,8 @@ func TestARefusalInStartingEndsRolledBackWithNothingDone(t *testing.T) {
 }
 
 func TestARefusalForAnInstanceThatHasEndedByNowIsBelievedOnlyWhereItStands(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.FailureGrace = time.Minute })
 	calls := 0
 	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
@@ -208,6 +230,8 @@ func TestARefusalForAnInstanceThatHasEndedByNowIsBelievedOnlyWhereItStands(t *te
 }
 
 func TestAnOperationThatNeverGetsReadyFailsAtItsDeadlineSayingWhatItWaitedFor(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 50 * time.Millisecond })
 	w.cloud.SetLatency(time.Hour)
 	w.commit(file("instantiated", ""))
@@ -218,6 +242,8 @@ func TestAnOperationThatNeverGetsReadyFailsAtItsDeadlineSayingWhatItWaitedFor(t 
 }
 
 func TestARestartGoesOnWithWhatWasUnderWay(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.cloud.SetLatency(time.Hour) // it is under way however late anybody looks
 	w.commit(file("instantiated", ""))
@@ -233,6 +259,8 @@ func TestARestartGoesOnWithWhatWasUnderWay(t *testing.T) {
 }
 
 func TestACancelledOperationStopsInFailedTemp(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.cloud.SetLatency(time.Hour)
 	w.commit(file("instantiated", ""))
@@ -248,6 +276,8 @@ func TestACancelledOperationStopsInFailedTemp(t *testing.T) {
 }
 
 func TestARollbackThatFailsWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no memory")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
@@ -265,6 +295,8 @@ func TestARollbackThatFailsWaitsForAPerson(t *testing.T) {
 }
 
 func TestRenamingAnInstanceThatDoesNotRunNeedsNoVIM(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("notInstantiated", "vim: elsewhere\n"))
 	w.until("adopted", func() bool {

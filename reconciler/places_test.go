@@ -50,6 +50,8 @@ func at(units []plan.Unit) []string {
 }
 
 func TestOneInstanceRunsAtTwoVIMs(t *testing.T) {
+	t.Parallel()
+
 	w, edge := spreadWorld(t)
 	units, _ := w.live()
 	if got, want := at(units), []string{"VDU1 at lab", "VDU2 at edge", "VDU2 at edge"}; !slices.Equal(got, want) {
@@ -77,6 +79,8 @@ func TestOneInstanceRunsAtTwoVIMs(t *testing.T) {
 }
 
 func TestDriftAtTheOtherVIMIsRepaired(t *testing.T) {
+	t.Parallel()
+
 	w, edge := spreadWorld(t)
 	edge.Lose("Workload/" + id + "/db")
 	op := w.last(lcm.Heal, lcm.Completed)
@@ -89,6 +93,8 @@ func TestDriftAtTheOtherVIMIsRepaired(t *testing.T) {
 }
 
 func TestWhileOneOfTwoVIMsIsAwayNothingOfTheInstanceIsJudged(t *testing.T) {
+	t.Parallel()
+
 	w, edge := spreadWorld(t)
 	edge.SetAway(drivers.ErrUnavailable)
 	// A pass that had seen edge before may rightly judge what follows; the next one can't.
@@ -121,6 +127,8 @@ func (r *rotating) Connection(name string, c desired.VIMConnection) (drivers.VIM
 }
 
 func TestACredentialThatChangesReachesAnInstanceAtTwoVIMs(t *testing.T) {
+	t.Parallel()
+
 	secrets := &rotating{}
 	secrets.password.Store("old")
 	var later atomic.Int64
@@ -150,6 +158,8 @@ func TestACredentialThatChangesReachesAnInstanceAtTwoVIMs(t *testing.T) {
 }
 
 func TestAPlacementIsCheckedAndARunningVDUStaysWhereItIs(t *testing.T) {
+	t.Parallel()
+
 	settings := &desired.Settings{VIMs: map[string]*desired.VIM{
 		"lab": {Name: "lab", Type: desired.VIMSim, Default: true}, "edge": {Name: "edge", Type: desired.VIMSim}}}
 	placed := func(where map[string]string) *desired.Instance {

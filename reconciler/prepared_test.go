@@ -20,6 +20,8 @@ type oneHead struct {
 func (r *oneHead) Lookup(string) (desired.Revision, bool) { return r.head, true }
 
 func TestAnInstanceIsLeftToTheRequestThatIsAtIt(t *testing.T) {
+	t.Parallel()
+
 	ctx := t.Context()
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {

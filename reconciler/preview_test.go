@@ -11,6 +11,8 @@ import (
 )
 
 func TestAPreviewShowsTheUserDataHookWhereAnOperationWouldRunIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) {
 		c.Packages = catalogue{}
 		c.Driver = func(drivers.VIM) (drivers.Driver, error) { return newRack(), nil }

@@ -27,6 +27,8 @@ func drain(p *priority) (ids []string) {
 }
 
 func TestTheMostUrgentGoFirstAndEqualsAsTheyCame(t *testing.T) {
+	t.Parallel()
+
 	p := newPriority()
 	for i, u := range []urgency{idle, repairing, atWork, wanted, atWork, idle, repairing} {
 		put(p, fmt.Sprint(i), u)
@@ -37,6 +39,8 @@ func TestTheMostUrgentGoFirstAndEqualsAsTheyCame(t *testing.T) {
 }
 
 func TestAnInstanceThatIsAskedForMovesUpAndNeverDown(t *testing.T) {
+	t.Parallel()
+
 	p := newPriority()
 	put(p, "a", idle)
 	put(p, "b", idle)
@@ -51,6 +55,8 @@ func TestAnInstanceThatIsAskedForMovesUpAndNeverDown(t *testing.T) {
 // However much that is urgent keeps coming, whoever waits behind n of the same urgency has
 // its turn within a bound that only n decides.
 func TestNobodyStarves(t *testing.T) {
+	t.Parallel()
+
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p := newPriority()
@@ -85,6 +91,8 @@ func TestNobodyStarves(t *testing.T) {
 }
 
 func TestARetryIsAsUrgentAsItsOperation(t *testing.T) {
+	t.Parallel()
+
 	l := newLine()
 	op := oplog.OperationEntry{ID: "op", Instance: "a", State: lcm.Processing}
 	l.operationChanged(op)

@@ -48,6 +48,8 @@ func lineOf(t *testing.T, text, start string) int {
 }
 
 func TestAHeadThatCannotBeDoneIsAProblemWithItsLineAndNothingIsBegun(t *testing.T) {
+	t.Parallel()
+
 	good := file("instantiated", "")
 	for what, tt := range map[string]struct{ text, line, says string }{
 		"a level out of range": {file("instantiated", "levels: {web: 99}\n"), "levels:", "99"},
@@ -80,6 +82,8 @@ func TestAHeadThatCannotBeDoneIsAProblemWithItsLineAndNothingIsBegun(t *testing.
 }
 
 func TestARunningVNFIsLeftAloneWhileItsHeadCannotBeDone(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -103,6 +107,8 @@ func TestARunningVNFIsLeftAloneWhileItsHeadCannotBeDone(t *testing.T) {
 }
 
 func TestTheProblemOfAnInstanceGoesWithIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", "levels: {web: 99}\n"))
 	w.problem("99")
@@ -111,6 +117,8 @@ func TestTheProblemOfAnInstanceGoesWithIt(t *testing.T) {
 }
 
 func TestAHeadThatCannotBeDoneIsSeenAgainAfterARestart(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", "vim: elsewhere\n"))
 	w.problem("elsewhere")
@@ -133,6 +141,8 @@ func (r *closedRepo) Write(ctx context.Context, w desired.Write) (desired.Revisi
 }
 
 func TestAnOutcomeThatGitDoesNotTakeIsAProblemUntilItDoes(t *testing.T) {
+	t.Parallel()
+
 	repo := &closedRepo{}
 	w := newWorld(t, func(c *reconciler.Config) {
 		repo.Repo = c.Repo
@@ -151,6 +161,8 @@ func TestAnOutcomeThatGitDoesNotTakeIsAProblemUntilItDoes(t *testing.T) {
 }
 
 func TestTheErrorOfAnOperationIsASentenceThatDoesNotNameTheInstance(t *testing.T) {
+	t.Parallel()
+
 	for what, tt := range map[string]struct {
 		prepare func(w *world)
 		state   lcm.State

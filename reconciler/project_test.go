@@ -39,6 +39,8 @@ func inProjects(t *testing.T, files map[string]string) *desired.Settings {
 }
 
 func TestAChangeIsHeldAgainstTheProjectOfTheInstance(t *testing.T) {
+	t.Parallel()
+
 	const folder = "instances/mine/amf"
 	both := map[string]string{
 		"mine":   "{instances: [mine], vims: [lab], repositories: [shelf]}",
@@ -104,6 +106,8 @@ func TestAChangeIsHeldAgainstTheProjectOfTheInstance(t *testing.T) {
 }
 
 func TestAProjectMayLetNoHooksRun(t *testing.T) {
+	t.Parallel()
+
 	settings := func(hooks string) *desired.Settings {
 		return inProjects(t, map[string]string{"mine": "{instances: [mine], vims: [lab], repositories: [shelf]" + hooks + "}"})
 	}
@@ -153,6 +157,8 @@ func (w *world) project(more string) {
 }
 
 func TestRequestsAtOnceNeverExceedAQuotaTogether(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.project("quotas: {instances: 5, vnfcs: 40}\n")
 	repo := w.recon.View().Counted(w.repo)
@@ -181,6 +187,8 @@ func TestRequestsAtOnceNeverExceedAQuotaTogether(t *testing.T) {
 }
 
 func TestAQuotaOfVNFCsBoundsScaleOutsAndNothingElse(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.project("quotas: {vnfcs: 8}\n")
 	repo := w.recon.View().Counted(w.repo)
@@ -213,6 +221,8 @@ func TestAQuotaOfVNFCsBoundsScaleOutsAndNothingElse(t *testing.T) {
 }
 
 func TestACommitOfAForgeBeyondTheQuotaIsAProblemAndBeginsWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.project("quotas: {instances: 1}\n")
 	first, text := numbered(1, 0, "instantiated")
@@ -245,6 +255,8 @@ func (w *world) use(project string) reconciler.ProjectUse {
 }
 
 func TestARetryMeetsTheRulesOfNowAndARollbackDoesNot(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.project("")
 	w.cloud.Fail(web, "no luck")
@@ -268,6 +280,8 @@ func TestARetryMeetsTheRulesOfNowAndARollbackDoesNot(t *testing.T) {
 }
 
 func TestAClusterCanNotBeAVIMThatAnotherProjectClaims(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	s.leaves(edgeVIM("https://10.0.0.1:6443"))
 	(&lives{world: w}).push(map[string]string{"projects/others.yaml": "instances: [others]\nvims: ['e*']\n"})
@@ -281,6 +295,8 @@ func TestAClusterCanNotBeAVIMThatAnotherProjectClaims(t *testing.T) {
 }
 
 func TestAPushCountsAsAWhole(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.project("quotas: {instances: 2}\n")
 	parsed := func(n int, state string) *desired.Instance {

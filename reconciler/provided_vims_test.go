@@ -38,6 +38,8 @@ func (w *world) provides() *desired.VIM {
 }
 
 func TestAClusterIsAVIMUntilItIsTerminated(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	s.leaves(edgeVIM("https://10.0.0.1:6443"))
 	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
@@ -95,6 +97,8 @@ func (d builds) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 }
 
 func TestAClusterIsAVIMBeforeItsOperationHasEnded(t *testing.T) {
+	t.Parallel()
+
 	r, s, repo := newRack(), &stage{}, &lateRepo{}
 	s.leaves(func(hooks.Call) hooks.Output {
 		return hooks.Output{VIMs: map[string]*hooks.ProvidedVIM{"edge": {Endpoint: "https://10.0.0.1:6443"}}}
@@ -134,6 +138,8 @@ func TestAClusterIsAVIMBeforeItsOperationHasEnded(t *testing.T) {
 }
 
 func TestAClusterOnWhichOthersRunIsNotTerminated(t *testing.T) {
+	t.Parallel()
+
 	w, r, s := managed(t)
 	s.leaves(edgeVIM("https://10.0.0.1:6443"))
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
@@ -166,6 +172,8 @@ func TestAClusterOnWhichOthersRunIsNotTerminated(t *testing.T) {
 }
 
 func TestAClusterOnWhichATerminationIsUnderWayStays(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	s.leaves(edgeVIM("https://10.0.0.1:6443"))
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
@@ -207,6 +215,8 @@ func TestAClusterOnWhichATerminationIsUnderWayStays(t *testing.T) {
 }
 
 func TestAHookCanTakeNoVIMOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+
 	w, _, s := managed(t)
 	if err := w.repo.Seed(t.Context(), map[string][]byte{"vims/edge.yaml": []byte("type: sim\n")}, "Another VIM"); err != nil {
 		t.Fatal(err)

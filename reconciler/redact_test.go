@@ -9,6 +9,8 @@ import (
 )
 
 func TestADeviationNeverShowsWhatMayBeASecret(t *testing.T) {
+	t.Parallel()
+
 	for field, hidden := range map[string]bool{
 		"spec.template.spec.containers[name=db].env[name=DB_PASSWORD].value": true,
 		"data.api_token":  true,
@@ -24,6 +26,8 @@ func TestADeviationNeverShowsWhatMayBeASecret(t *testing.T) {
 }
 
 func TestADeviationRedactsWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
+	t.Parallel()
+
 	names := desired.SecretNames{}.With("snmp_community")
 	for name, d := range map[string]struct {
 		drivers.Deviation
@@ -46,6 +50,8 @@ func TestADeviationRedactsWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
 }
 
 func TestAWorkloadNeverShowsWhatAReferenceStandsFor(t *testing.T) {
+	t.Parallel()
+
 	sent := map[string]any{"args": []any{"--join=resolved-1", "--verbose"}, "env": []any{map[string]any{"name": "JOIN", "value": "resolved-1"}}, "replicas": int64(2)}
 	want := map[string]any{"args": []any{"(hidden)", "--verbose"}, "env": []any{map[string]any{"name": "JOIN", "value": "(hidden)"}}, "replicas": int64(2)}
 	if got := hidden(sent, []string{"resolved-1"}); !reflect.DeepEqual(got, want) {

@@ -53,6 +53,8 @@ func (w *world) superseded(old, by *lcm.Operation) {
 }
 
 func TestANewerCommitTakesThePlaceOfAnOperationThatOnlyWaits(t *testing.T) {
+	t.Parallel()
+
 	w, old, settled := stuck(t)
 	w.commit(file("instantiated", "levels: {web: 1}\n"))
 	w.until("another operation is under way", func() bool { return w.operation(old.ID).State == lcm.Failed })
@@ -69,6 +71,8 @@ func TestANewerCommitTakesThePlaceOfAnOperationThatOnlyWaits(t *testing.T) {
 }
 
 func TestACommitOfWhatWasBeforeRollsAnOperationThatWaitsBack(t *testing.T) {
+	t.Parallel()
+
 	w, old, _ := stuck(t)
 	w.commit(file("instantiated", ""))
 	w.until("it is being rolled back", func() bool {
@@ -82,6 +86,8 @@ func TestACommitOfWhatWasBeforeRollsAnOperationThatWaitsBack(t *testing.T) {
 }
 
 func TestWhatAsksForNothingElseOrMayNotBeginLeavesAnOperationAlone(t *testing.T) {
+	t.Parallel()
+
 	const three = "levels: {web: 3}\n"
 	for name, c := range map[string]struct {
 		more   string
@@ -119,6 +125,8 @@ func TestWhatAsksForNothingElseOrMayNotBeginLeavesAnOperationAlone(t *testing.T)
 }
 
 func TestOneThatIsToWaitFollowsInItsTurn(t *testing.T) {
+	t.Parallel()
+
 	w, old, _ := stuck(t)
 	w.commit(file("instantiated", "levels: {web: 1}\nsupersede: never\n"))
 	w.looks()
@@ -131,6 +139,8 @@ func TestOneThatIsToWaitFollowsInItsTurn(t *testing.T) {
 }
 
 func TestAnInstantiationThatWaitsIsSupersededByOne(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.cloud.SetLatency(time.Hour)
 	w.commit(file("instantiated", ""))
@@ -146,6 +156,8 @@ func TestAnInstantiationThatWaitsIsSupersededByOne(t *testing.T) {
 }
 
 func TestATerminationThatWaitsIsSupersededByAnInstantiation(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -163,6 +175,8 @@ func TestATerminationThatWaitsIsSupersededByAnInstantiation(t *testing.T) {
 }
 
 func TestABlueGreenChangeThatWaitsIsSupersededAndNothingOfItStays(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, nil)
 	w.cloud.SetLatency(time.Hour)
 	w.commit(upgraded(blueGreen))
@@ -189,6 +203,8 @@ func TestABlueGreenChangeThatWaitsIsSupersededAndNothingOfItStays(t *testing.T) 
 }
 
 func TestNothingIsSupersededOnceAHookHasPreparedTheVNF(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, nil)
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "coordinate_new" {
@@ -214,6 +230,8 @@ func TestNothingIsSupersededOnceAHookHasPreparedTheVNF(t *testing.T) {
 }
 
 func TestAnOperationThatGaveWayToACommitThatHasGoneIsCarriedOn(t *testing.T) {
+	t.Parallel()
+
 	w, old, _ := stuck(t)
 	// As it stands where the newer commit was taken back before its operation was born.
 	if _, err := w.log.Record(t.Context(), old.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
@@ -230,6 +248,8 @@ func TestAnOperationThatGaveWayToACommitThatHasGoneIsCarriedOn(t *testing.T) {
 }
 
 func TestNoOperationGivesWayToOneThatHasToWaitForItsWindow(t *testing.T) {
+	t.Parallel()
+
 	w, _ := upgradable(t, nil)
 	w.cloud.SetLatency(time.Hour)
 	w.commit(upgraded("params: {router: true}\n"))

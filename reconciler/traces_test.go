@@ -61,6 +61,8 @@ func (w *world) shows(want float64, name string, labels ...string) {
 }
 
 func TestAHookIsPartOfItsAttemptAndAnotherAttemptIsAnotherSpan(t *testing.T) {
+	t.Parallel()
+
 	k := &keptSpans{}
 	tracer := trace.New(k, 1)
 	w, _, s := machines(t, func(c *reconciler.Config) { c.Packages, c.Trace = driven{}, tracer })
@@ -105,6 +107,8 @@ func TestAHookIsPartOfItsAttemptAndAnotherAttemptIsAnotherSpan(t *testing.T) {
 }
 
 func TestFailuresAreCountedByCauseAndTimeByPhase(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = time.Minute })
 	w.cloud.Refuse(web, "no room for it")
 	w.commit(file("instantiated", ""))

@@ -99,6 +99,8 @@ func (w *world) generations() (all []string) {
 }
 
 func TestAOneLineCommitUpgradesBlueGreen(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, nil)
 	w.commit(upgraded(blueGreen))
 	op := w.last(lcm.ChangePackage, lcm.Completed)
@@ -119,6 +121,8 @@ func TestAOneLineCommitUpgradesBlueGreen(t *testing.T) {
 }
 
 func TestACoordinationScriptIsToldBothSidesAndRunsFromItsOwnPackage(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, func(c *reconciler.Config) {
 		c.Reveal = func(params map[string]any) (map[string]any, error) {
 			return map[string]any{"revealed": len(params)}, nil
@@ -147,6 +151,8 @@ func TestACoordinationScriptIsToldBothSidesAndRunsFromItsOwnPackage(t *testing.T
 }
 
 func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t *testing.T) {
+	t.Parallel()
+
 	for _, way := range []string{"retry", "rollback", "revert", "revert of the one line"} {
 		t.Run(way, func(t *testing.T) {
 			w, s := upgradable(t, nil)
@@ -198,6 +204,8 @@ func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t 
 }
 
 func TestAScriptThatACrashCutShortIsEndedAndRunAgain(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, nil)
 	reached := make(chan struct{}, 1)
 	s.then(func(ctx context.Context, _ hooks.Call) error {
@@ -220,6 +228,8 @@ func TestAScriptThatACrashCutShortIsEndedAndRunAgain(t *testing.T) {
 }
 
 func TestACancelEndsAScriptThatHangs(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, nil)
 	reached, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	s.then(func(ctx context.Context, _ hooks.Call) error {
@@ -240,6 +250,8 @@ func TestACancelEndsAScriptThatHangs(t *testing.T) {
 }
 
 func TestConnectionsDrainBeforeTheOldGenerationGoes(t *testing.T) {
+	t.Parallel()
+
 	w, _ := upgradable(t, nil)
 	const drain = 300 * time.Millisecond
 	// What is done is noted when it begins: nobody has to look while both generations run.
@@ -273,6 +285,8 @@ func TestConnectionsDrainBeforeTheOldGenerationGoes(t *testing.T) {
 }
 
 func TestWhatWasFilledInForAChangeThatALaterPushOvertookIsTakenOutAgain(t *testing.T) {
+	t.Parallel()
+
 	for name, left := range map[string]string{
 		"for a blue-green change":  "generation: \"1\"\nupdate: {strategy: blueGreen}\n",
 		"for a container update":   "base: " + tree1 + "\noverlays: [{package: " + tree2 + "}]\n",
@@ -300,6 +314,8 @@ func TestWhatWasFilledInForAChangeThatALaterPushOvertookIsTakenOutAgain(t *testi
 }
 
 func TestAHookOfThePackageRunsWhereItsRepositoryAllowsIt(t *testing.T) {
+	t.Parallel()
+
 	w, s := upgradable(t, func(c *reconciler.Config) { c.Packages = hooked{} })
 	w.commit(file("instantiated", "params: {router: true}\nlevels: {web: 1}\n"))
 	w.last(lcm.Scale, lcm.Completed)

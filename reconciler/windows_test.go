@@ -50,6 +50,8 @@ func (w *world) begun() int {
 }
 
 func TestACommitWaitsUntilItMayBeginAndWhatStandsIsLookedAfter(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -80,6 +82,8 @@ func TestACommitWaitsUntilItMayBeginAndWhatStandsIsLookedAfter(t *testing.T) {
 }
 
 func TestACommitThatIsTakenBackWaitsForNothing(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -99,6 +103,8 @@ func TestACommitThatIsTakenBackWaitsForNothing(t *testing.T) {
 }
 
 func TestAnInstantiationWaitsAndItsFileIsFilledInMeanwhile(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.rule(frozen(time.Hour))
 	w.commit(strings.Replace(file("instantiated", ""), "vim: lab\n", "", 1))
@@ -114,6 +120,8 @@ func TestAnInstantiationWaitsAndItsFileIsFilledInMeanwhile(t *testing.T) {
 }
 
 func TestARollbackByGitPassesAndAHealUnlessItIsNamed(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.failToScale("no quota")
 	w.last(lcm.Scale, lcm.FailedTemp)
@@ -138,6 +146,8 @@ func TestARollbackByGitPassesAndAHealUnlessItIsNamed(t *testing.T) {
 }
 
 func TestARepairWaitsOnlyWhereHealIsNamed(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -156,6 +166,8 @@ func TestARepairWaitsOnlyWhereHealIsNamed(t *testing.T) {
 }
 
 func TestAFileThatCannotBeReadHoldsWhatIsBelowIt(t *testing.T) {
+	t.Parallel()
+
 	w := newWorld(t, nil)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -171,6 +183,8 @@ func TestAFileThatCannotBeReadHoldsWhatIsBelowIt(t *testing.T) {
 }
 
 func TestAnOverrideCountsByWhoCommittedAndIsAudited(t *testing.T) {
+	t.Parallel()
+
 	audited := make(chan string, 10)
 	w := &world{t: t, cloud: sim.NewCloud(), data: t.TempDir(), git: func(o *gitrepo.Options) { o.Key = []byte("a key of 32 bytes for these tests") }}
 	w.conf = func(c *reconciler.Config) {
