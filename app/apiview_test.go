@@ -15,6 +15,8 @@ import (
 )
 
 func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
+	t.Parallel()
+
 	for name, c := range map[string]struct {
 		err    error
 		status int

@@ -13,6 +13,8 @@ import (
 )
 
 func TestAStartWaitsForARedisThatIsAwayAndSaysSo(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 1)
 	r.create(s[0], 1)
 	r.end()

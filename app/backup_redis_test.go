@@ -219,6 +219,8 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 }
 
 func TestARestoreIntoRedisIsCarriedOnAndRefusedForAnotherInstallation(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 1)
 	ids := r.create(s[0], 2)
 	s[0].Await(t, r.scale(s[0], ids[0]), "COMPLETED")

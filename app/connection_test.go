@@ -110,6 +110,8 @@ func TestARequestSwitchesTheCheckOfCertificatesOffOnlyWhereTheOperatorLetsIt(t *
 }
 
 func TestEveryKnownTypeOfVIMHasADriverThatRendersWithoutOne(t *testing.T) {
+	t.Parallel()
+
 	make := driverOptions{
 		key: []byte("key"), installation: "test", cloud: sim.NewCloud(), log: slog.New(slog.DiscardHandler),
 		wrap: func(_ string, next http.RoundTripper) http.RoundTripper { return next }, made: func(string) {},

@@ -40,6 +40,8 @@ func newPretender(t *testing.T) (*pretender, *disk) {
 }
 
 func TestABusyStoreIsNotTriedBeside(t *testing.T) {
+	t.Parallel()
+
 	p, d := newPretender(t)
 	p.last = time.Now().Add(time.Hour)
 	if d.try(t.Context()); len(p.stored) > 0 || len(p.committed) != 1 || p.committed[0] != smallProbe {
@@ -52,6 +54,8 @@ func TestABusyStoreIsNotTriedBeside(t *testing.T) {
 }
 
 func TestAWriteThatFailedCountsAtOnceUntilMuchCanBeWritten(t *testing.T) {
+	t.Parallel()
+
 	p, d := newPretender(t)
 	p.last, p.failed, p.full = time.Now(), errors.New("no space left on device"), errors.New("no space left on device")
 	if err := d.health(); err == nil || !strings.Contains(err.Error(), "store: no space left") {
@@ -70,6 +74,8 @@ func TestAWriteThatFailedCountsAtOnceUntilMuchCanBeWritten(t *testing.T) {
 }
 
 func TestARepositoryThatCanNotBeWrittenIsNotReadyThoughTheStoreIs(t *testing.T) {
+	t.Parallel()
+
 	p, d := newPretender(t)
 	p.last, p.full = time.Now().Add(time.Hour), errors.New("read-only file system")
 	if d.try(t.Context()); d.health() == nil || p.failed != nil {

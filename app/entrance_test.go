@@ -52,6 +52,8 @@ func newTestThrottle() (*throttle, *clock) {
 }
 
 func TestAnAddressThatGuessesHasToWaitAndThenMayGuessOnceInAWhile(t *testing.T) {
+	t.Parallel()
+
 	th, c := newTestThrottle()
 	guesses := 0
 	for i := range 1000 {
@@ -80,6 +82,8 @@ func TestAnAddressThatGuessesHasToWaitAndThenMayGuessOnceInAWhile(t *testing.T) 
 }
 
 func TestAddressesOfOneNetworkOfIPv6GuessTogether(t *testing.T) {
+	t.Parallel()
+
 	th, _ := newTestThrottle()
 	guesses := 0
 	for i := range 100 {
@@ -96,6 +100,8 @@ func TestAddressesOfOneNetworkOfIPv6GuessTogether(t *testing.T) {
 }
 
 func TestOneNameIsGuessedAtNoFasterFromManyAddresses(t *testing.T) {
+	t.Parallel()
+
 	th, _ := newTestThrottle()
 	guesses := 0
 	for i := range 1000 {
@@ -112,6 +118,8 @@ func TestOneNameIsGuessedAtNoFasterFromManyAddresses(t *testing.T) {
 }
 
 func TestWhoWasRightIsLetThroughWhateverOthersGuessFromHisAddressAndForHisName(t *testing.T) {
+	t.Parallel()
+
 	th, c := newTestThrottle()
 	if try(th, "192.0.2.1", "anna", "right", right) != 0 {
 		t.Fatal("nobody is let in")
@@ -137,6 +145,8 @@ func TestWhoWasRightIsLetThroughWhateverOthersGuessFromHisAddressAndForHisName(t
 }
 
 func TestManyRequestsOfOneClientBeforeItIsKnownAreNoGuesses(t *testing.T) {
+	t.Parallel()
+
 	th, _ := newTestThrottle()
 	var all []*attempt
 	for i := range 500 {
@@ -169,6 +179,8 @@ func TestManyRequestsOfOneClientBeforeItIsKnownAreNoGuesses(t *testing.T) {
 }
 
 func TestAGuesserOfManyAddressesAndNamesTakesNoMoreMemoryThanThereIs(t *testing.T) {
+	t.Parallel()
+
 	th := newThrottle(64 << 10) // of some 300 buckets
 	for range 20 {
 		try(th, "192.0.2.1", "", "x", wrong)
@@ -188,6 +200,8 @@ func TestAGuesserOfManyAddressesAndNamesTakesNoMoreMemoryThanThereIs(t *testing.
 }
 
 func TestTheSourceOfARequestIsNeverWhatAStrangerSays(t *testing.T) {
+	t.Parallel()
+
 	e := &entrance{proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}
 	for _, c := range []struct {
 		remote, want string
@@ -238,6 +252,8 @@ func (b *broken) Record(ctx context.Context, r audit.Record) error {
 }
 
 func TestNoChangeIsMadeOrConfirmedThatIsNotOnRecord(t *testing.T) {
+	t.Parallel()
+
 	full := fmt.Errorf("%w: no space left on device", audit.ErrUnavailable)
 	for _, c := range []struct {
 		name          string
@@ -270,6 +286,8 @@ func TestNoChangeIsMadeOrConfirmedThatIsNotOnRecord(t *testing.T) {
 }
 
 func TestRecordsOfRefusalsAreBoundedAndTellWhatWasLeftOut(t *testing.T) {
+	t.Parallel()
+
 	log := &audit.Memory{}
 	a := newRecorder(log, false)
 	for range 10_000 {
@@ -294,6 +312,8 @@ func TestRecordsOfRefusalsAreBoundedAndTellWhatWasLeftOut(t *testing.T) {
 }
 
 func TestOneCallerCanNotFillTheDiskWithBodiesAndTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+
 	s := newSpoolBound()
 	s.most = 1000
 	body := func(who string, n int) *spooledBody {
@@ -323,6 +343,8 @@ func TestOneCallerCanNotFillTheDiskWithBodiesAndTakesNothingFromOthers(t *testin
 }
 
 func TestConnectionsHaveABoundInAllAndForEachAddress(t *testing.T) {
+	t.Parallel()
+
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -391,6 +413,8 @@ func TestConnectionsHaveABoundInAllAndForEachAddress(t *testing.T) {
 }
 
 func TestAConnectionOfHTTP2HasFewRequestsUnderWayAtOnce(t *testing.T) {
+	t.Parallel()
+
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	issue(t, certFile, keyFile, 1)
@@ -434,6 +458,8 @@ func TestAConnectionOfHTTP2HasFewRequestsUnderWayAtOnce(t *testing.T) {
 }
 
 func TestMetricsAreForViewersWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+
 	for _, protect := range []bool{false, true} {
 		s := &Server{Options: Options{ProtectMetrics: protect}, auth: auth.Anyone{}}
 		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

@@ -16,6 +16,8 @@ import (
 )
 
 func TestHooksReachNothingOfTheDataDirectory(t *testing.T) {
+	t.Parallel()
+
 	data, err := datadir.Open(t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

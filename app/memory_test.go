@@ -3,6 +3,8 @@ package app
 import "testing"
 
 func TestGarbageIsPlentyBesideASmallHeapAndScarceBesideALargeOne(t *testing.T) {
+	t.Parallel()
+
 	for _, c := range []struct {
 		live uint64
 		want int
@@ -16,6 +18,8 @@ func TestGarbageIsPlentyBesideASmallHeapAndScarceBesideALargeOne(t *testing.T) {
 }
 
 func TestMemoryIsGivenBackOnceWhenTheProcessComesToRest(t *testing.T) {
+	t.Parallel()
+
 	var r resting
 	allocated := uint64(0)
 	look := func(more uint64) bool {

@@ -62,6 +62,8 @@ func seriesOf(t *testing.T, collectors []prometheus.Collector, name string, labe
 }
 
 func TestRequestsToAVIMAreMeasuredAndCarryTheTraceOfTheirOperation(t *testing.T) {
+	t.Parallel()
+
 	status, parent := http.StatusOK, ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parent = r.Header.Get("Traceparent")
@@ -140,6 +142,8 @@ func TestRequestsToAVIMAreMeasuredAndCarryTheTraceOfTheirOperation(t *testing.T)
 }
 
 func TestMoreVIMsThanHaveSeriesShareOne(t *testing.T) {
+	t.Parallel()
+
 	m := newVIMMeters()
 	for n := range mostVIMs + 20 {
 		m.vim(fmt.Sprint("v", n)).up.Set(1)
@@ -150,6 +154,8 @@ func TestMoreVIMsThanHaveSeriesShareOne(t *testing.T) {
 }
 
 func TestOnlySoManyPackagesAndFoldersAreNamed(t *testing.T) {
+	t.Parallel()
+
 	of := map[string]int{"rare": 1, "often": 5, "a": 2, "b": 2}
 	keys, others := most(of, 3, strings.Compare)
 	if strings.Join(keys, " ") != "often a b" || others != 1 {
@@ -163,6 +169,8 @@ func TestOnlySoManyPackagesAndFoldersAreNamed(t *testing.T) {
 }
 
 func TestHeadersForTheCollectorAreReadWholeOrRefusedWithoutBeingQuoted(t *testing.T) {
+	t.Parallel()
+
 	for text, want := range map[string]string{"": "map[]", "# none\n\n": "map[]", "Authorization: Bearer s3cret\nX-Tenant: a\n": "map[Authorization:[Bearer s3cret] X-Tenant:[a]]"} {
 		if got, err := readHeaders(written(t, text)); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%q is read as %v: %v", text, got, err)

@@ -84,6 +84,8 @@ func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeThatIsNoNo(t *testing.T) {
 }
 
 func TestTheQueryOfAVIMIsAskedOfItsOwnPrometheusAsTheVIMIsCalled(t *testing.T) {
+	t.Parallel()
+
 	var sent string
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		sent = r.Header.Get("Authorization")
@@ -152,6 +154,8 @@ func TestTheQueryOfAVIMIsAskedOfItsOwnPrometheusAsTheVIMIsCalled(t *testing.T) {
 }
 
 func TestAnAnswerToAComparisonHoldsWhateverItsValue(t *testing.T) {
+	t.Parallel()
+
 	for query, want := range map[string]bool{
 		"sum(rate(amf_rejects[5m])) < 0.1":       true, // of a VNF that refuses nothing this is 0
 		`errors{job!="a>b"} == 0`:                true,

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterItsMerge(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	n := nfvo.New(t)
 	p := newProposing(t, "{pullRequest: [INSTANTIATE, SCALE]}", map[string]string{
@@ -60,6 +61,7 @@ func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterI
 }
 
 func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	frozen := fmt.Sprintf("freezes:\n- {from: %s, until: %s, reason: new year}\n", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
@@ -105,6 +107,7 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 }
 
 func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "{pullRequest: [HEAL, SCALE]}", nil)
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)

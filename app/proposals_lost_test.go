@@ -34,6 +34,7 @@ func (p *proposing) steps() string {
 }
 
 func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -80,6 +81,7 @@ func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
 }
 
 func TestWhatWasMergedWhileItsRecordsWereLostGoesOnUnderItsID(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -99,6 +101,7 @@ func TestWhatWasMergedWhileItsRecordsWereLostGoesOnUnderItsID(t *testing.T) {
 }
 
 func TestWhatWasRefusedAndIsPushedNeverthelessIsAnOperationOfItsOwn(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()

@@ -70,6 +70,8 @@ func (p *proposingReplicas) gone() {
 }
 
 func TestAReplicaCarriesOnWhatAnotherHasProposed(t *testing.T) {
+	t.Parallel()
+
 	p := newProposingReplicas(t, 2, 6, nil)
 	p.stop[0]()
 	p.members(p.list[1], 1)

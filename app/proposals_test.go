@@ -33,7 +33,6 @@ type proposing struct {
 // newProposing starts one, beside other tests that do so; write is that of the project. files are more of the desired repository.
 func newProposing(t *testing.T, write string, files map[string]string) *proposing {
 	t.Helper()
-	t.Parallel() // such a test mostly waits
 	c := process.NewBare(t)
 	addSmall(c)
 	packages := c.Dir
@@ -160,6 +159,7 @@ func (p *proposing) rolledBack(operation, why string) {
 }
 
 func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	for n, how := range []string{"merge", "squash", "rebase"} {
@@ -199,6 +199,8 @@ func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testin
 }
 
 func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
+	t.Parallel()
+
 	p := newProposing(t, "{pullRequest: [SCALE]}", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -221,6 +223,7 @@ func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
 }
 
 func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -267,6 +270,7 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 }
 
 func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -305,6 +309,8 @@ func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
 }
 
 func TestWhatRunsIsLookedAfterWhileARequestWaitsForItsMerge(t *testing.T) {
+	t.Parallel()
+
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -319,6 +325,8 @@ func TestWhatRunsIsLookedAfterWhileARequestWaitsForItsMerge(t *testing.T) {
 }
 
 func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
+	t.Parallel()
+
 	p := newProposing(t, "pull-request", map[string]string{"granting.yaml": "policy: [{name: no-growth, operations: [SCALE], deny: true}]\n"})
 	op := p.scaleOut()
 	p.rolledBack(op, "no-growth")
@@ -330,6 +338,7 @@ func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
 }
 
 func TestEveryTypeOfRequestCanBeProposed(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	pass := func(op string) {

@@ -117,6 +117,8 @@ func units(t *testing.T, s *process.Server, id string) (out []string) {
 }
 
 func TestAnEmptiedStoreIsRebuiltFromGitAndNoVNFNotices(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 2)
 	pushed, asked := r.lived(s[0])
 	before, calls := history(t, s[0]), r.cloud.Calls().VIM()
@@ -374,6 +376,8 @@ func operationsWhoseRecordsAreLost(t *testing.T, h *hooked) {
 }
 
 func TestAStoreThatWentBackIsBroughtUpToWhatGitSays(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 2)
 	_, asked := r.lived(s[0])
 	old := r.redis.Keep(t)

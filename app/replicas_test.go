@@ -235,6 +235,8 @@ func TestReplicasShareTheWorkAndEachServesTheWholeAPI(t *testing.T) {
 }
 
 func TestTheInstancesOfAReplicaThatEndsAreTakenOver(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 3)
 	ids := r.create(s[0], 8)
 	r.stop[0]()
@@ -255,6 +257,8 @@ func TestTheInstancesOfAReplicaThatEndsAreTakenOver(t *testing.T) {
 }
 
 func TestAReplicaThatDiffersIsRefused(t *testing.T) {
+	t.Parallel()
+
 	r, _ := newReplicas(t, 1)
 	refused := func(o app.Options, words ...string) {
 		t.Helper()
@@ -288,6 +292,8 @@ func TestAReplicaThatDiffersIsRefused(t *testing.T) {
 }
 
 func TestAReplicaIsRefusedWhereAProcessHasTheStoreForItself(t *testing.T) {
+	t.Parallel()
+
 	r, _ := newReplicas(t, 0)
 	o := r.options()
 	o.Remote = ""
@@ -300,6 +306,8 @@ func TestAReplicaIsRefusedWhereAProcessHasTheStoreForItself(t *testing.T) {
 }
 
 func TestALocalPackageRepositoryIsNotFetchedByReplicas(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 1)
 	r.work.WriteFiles(map[string]string{"repositories.yaml": "- {name: packages, url: packages.git, branch: main}\n"})
 	r.work.Push("Name a folder")

@@ -270,6 +270,8 @@ func TestOfUploadsAtOnceOnSeveralReplicasNoneIsLostAndEachConflictIsTold(t *test
 }
 
 func TestWhileTheGitServerOfPackagesIsAwayUploadsWaitAndOtherChangesAreRefused(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 2)
 	bare := r.onboarding(s)
 	one := place(t, s[0])
@@ -300,6 +302,8 @@ func TestWhileTheGitServerOfPackagesIsAwayUploadsWaitAndOtherChangesAreRefused(t
 }
 
 func TestAReplicaWithALocalPackageRepositoryIsRefusedByName(t *testing.T) {
+	t.Parallel()
+
 	r, s := newReplicas(t, 1)
 	r.work.WriteFiles(map[string]string{"repositories.yaml": "- {name: mine, url: mine.git, branch: main}\n"})
 	r.work.Push("Name a folder")

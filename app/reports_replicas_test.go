@@ -54,6 +54,8 @@ func (s *statusAPI) of(commit string) (states []string) {
 }
 
 func TestOneReplicaTellsTheForgeAndAnotherGoesOnWhereItEnded(t *testing.T) {
+	t.Parallel()
+
 	told := &statusAPI{all: map[string][]map[string]any{}}
 	forge := forgeOf(t, told)
 	r, list := newReplicasWith(t, 2, func(o *app.Options) {

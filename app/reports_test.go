@@ -13,6 +13,8 @@ import (
 )
 
 func TestWhereAForgeIsIsToldByTheRemote(t *testing.T) {
+	t.Parallel()
+
 	for _, test := range []struct {
 		remote   string
 		options  ForgeOptions
@@ -42,6 +44,8 @@ func TestWhereAForgeIsIsToldByTheRemote(t *testing.T) {
 }
 
 func TestWhatTheForgeIsToldOfARolloutIsWhereItStandsAndNotWhatAVIMHasSaid(t *testing.T) {
+	t.Parallel()
+
 	failed := []automation.RolloutInstance{{Dir: "instances/a", Reason: "hunter2"}}
 	counts := rollout.Counts{Selected: 9, Completed: 4, Already: 1, Failed: 1}
 	for _, c := range []struct {

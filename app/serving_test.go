@@ -39,6 +39,8 @@ func ends(t *testing.T, s *serving) error {
 }
 
 func TestASecondProcessIsRefusedAndANextOneTakesOver(t *testing.T) {
+	t.Parallel()
+
 	r := redisserver.Start(t)
 	one := serves(t, r, "one")
 	if err := one.take(t.Context()); err != nil {
@@ -80,6 +82,8 @@ func TestASecondProcessIsRefusedAndANextOneTakesOver(t *testing.T) {
 }
 
 func TestAProcessEndsWhereRedisLostRecords(t *testing.T) {
+	t.Parallel()
+
 	r := redisserver.Start(t)
 	s := serves(t, r, "one")
 	if err := s.take(t.Context()); err != nil {

@@ -46,6 +46,7 @@ done
 }
 
 func TestABranchThatComesWhenItsRequestWasGivenUpIsRemovedAndNothingElseIs(t *testing.T) {
+	t.Parallel()
 	kit.Long(t)
 	p := newProposing(t, "pull-request", nil)
 	carryOut := p.holdBack()

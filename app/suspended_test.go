@@ -24,6 +24,8 @@ func (r *headsAt) Heads(string) iter.Seq[desired.Head] {
 }
 
 func TestAScrapePassesOverTheInstancesOnlyWhenHeadHasMoved(t *testing.T) {
+	t.Parallel()
+
 	head := func(id string, suspend bool, held string) desired.Head {
 		return desired.Head{Revision: desired.Revision{Instance: id}, Suspend: suspend, Held: held}
 	}

@@ -83,6 +83,8 @@ func serveTLS(t *testing.T, c *certificate, h http.HandlerFunc) (address string)
 }
 
 func TestARenewedCertificateIsShownWithoutARestartAndABrokenOneIsNot(t *testing.T) {
+	t.Parallel()
+
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	if _, err := newCertificate(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
@@ -126,6 +128,8 @@ func TestARenewedCertificateIsShownWithoutARestartAndABrokenOneIsNot(t *testing.
 }
 
 func TestPlainHTTPIsRefusedWhereOtherMachinesReachIt(t *testing.T) {
+	t.Parallel()
+
 	for _, c := range []struct {
 		o    Options
 		want string
