@@ -13,8 +13,8 @@ import (
 )
 
 func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterItsMerge(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	n := nfvo.New(t)
 	p := newProposing(t, "{pullRequest: [INSTANTIATE, SCALE]}", map[string]string{
 		"peers.yaml":    "- {name: nfvo-a, type: nfvo, endpoint: \"" + n.URL + "\"}\n",
@@ -61,8 +61,8 @@ func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterI
 }
 
 func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	frozen := fmt.Sprintf("freezes:\n- {from: %s, until: %s, reason: new year}\n", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	freeze := func(is bool) {
@@ -107,8 +107,8 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 }
 
 func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "{pullRequest: [HEAL, SCALE]}", nil)
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	p.work.Pull()

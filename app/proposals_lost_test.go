@@ -34,8 +34,8 @@ func (p *proposing) steps() string {
 }
 
 func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -81,8 +81,8 @@ func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
 }
 
 func TestWhatWasMergedWhileItsRecordsWereLostGoesOnUnderItsID(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -101,8 +101,8 @@ func TestWhatWasMergedWhileItsRecordsWereLostGoesOnUnderItsID(t *testing.T) {
 }
 
 func TestWhatWasRefusedAndIsPushedNeverthelessIsAnOperationOfItsOwn(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)

@@ -159,8 +159,8 @@ func (p *proposing) rolledBack(operation, why string) {
 }
 
 func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	for n, how := range []string{"merge", "squash", "rebase"} {
 		before := strings.TrimSpace(p.work.Git("ls-remote", "origin", "refs/heads/main"))
@@ -223,8 +223,8 @@ func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
 }
 
 func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	commit := p.merge(p.opened(op), "squash", func(text string) string { return strings.Replace(text, "front: 1", "front: 2", 1) })
@@ -270,8 +270,8 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 }
 
 func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
 	pr := p.opened(op)
@@ -338,8 +338,8 @@ func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
 }
 
 func TestEveryTypeOfRequestCanBeProposed(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	pass := func(op string) {
 		t.Helper()

@@ -46,8 +46,8 @@ done
 }
 
 func TestABranchThatComesWhenItsRequestWasGivenUpIsRemovedAndNothingElseIs(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	carryOut := p.holdBack()
 	p.ask(http.StatusServiceUnavailable, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})

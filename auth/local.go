@@ -20,18 +20,17 @@ func LocalToken(path string) (string, error) {
 		return "", err
 	}
 
-	var file struct {
-		Tokens []struct{ Token string }
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		return "", fmt.Errorf("%s is not a token file", path) // the parser would quote the token
+	var f file
+	if err := yaml.Unmarshal(text, &f); err != nil {
+		// The parser would quote the token.
+		return "", fmt.Errorf("%s is not a token file; give a token with --token-file or $JIBE_TOKEN", path)
 	}
 
-	for _, t := range file.Tokens {
-		if t.Token != "" && !strings.HasPrefix(t.Token, hashed) {
-			return t.Token, nil
+	for _, t := range f.Tokens {
+		if token := string(t.Token); token != "" && !strings.HasPrefix(token, hashed) {
+			return token, nil
 		}
 	}
 
-	return "", ErrNoToken
+	return "", fmt.Errorf("%s: %w", path, ErrNoToken)
 }

@@ -11,8 +11,8 @@ import (
 const firstSite = "00000000-0000-4000-8000-000000000000"
 
 func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	for name, c := range map[string]struct {
 		file, text string
 		edited     bool

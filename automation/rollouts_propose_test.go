@@ -444,8 +444,8 @@ func TestWhileTheForgeIsAwayARolloutWaitsAndSaysSo(t *testing.T) {
 }
 
 func TestAProposalOfWhichTheBranchHasChangedAFileIsMadeAnew(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	w := newProposing(t)
 	w.goOn()
 	first := w.open()

@@ -85,8 +85,8 @@ func (l *lab) imports(dir string, versions map[string]map[string][]byte) {
 }
 
 func TestOfAPackageInGitWithASignedManifestNoByteCanBeChanged(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	roots, _ := l.authority("vendor"), l.authority("stranger")
 	good := l.sealed("amf", "vendor")

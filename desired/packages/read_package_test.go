@@ -93,8 +93,8 @@ func TestAPackageReadsAsAFileSystem(t *testing.T) {
 }
 
 func TestLargeFilesAreReadOutOfGitAndNotHeld(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	l.c.most.held = 1 << 10
 	up := l.upstream("amf")

@@ -140,8 +140,8 @@ func TestAnUploadIsPushedToTheGitServerAndSeenByTheOthers(t *testing.T) {
 }
 
 func TestEditsOfReplicasAndOfAPersonAreAllKept(t *testing.T) {
-	t.Parallel()
 	kit.Long(t)
+	t.Parallel()
 	home, head := server(t), &record{}
 	labs := []*lab{replica(t, home, head), replica(t, home, head), replica(t, home, head)}
 	labs[0].onboard(&Record{ID: "first", VnfdID: "amf-id"}, labs[0].imported("amf-id", "1.0", nil))

@@ -100,8 +100,8 @@ func run(t *testing.T, dir, name string, args ...string) string {
 }
 
 // TestAReleaseIsTheSameFromAnotherFolder makes it again in another place, by sources that git
-// knows nothing of. What the compiler gave the first time counts the second time only where the place has no part
-// in it: Go's cache would compile anew otherwise.
+// knows nothing of. Go's cache gives what was compiled before only where the folder has no influence on it, so that the
+// compiler need not run twice.
 func TestAReleaseIsTheSameFromAnotherFolder(t *testing.T) {
 	first := dist(t)
 	again := filepath.Join(t.TempDir(), "elsewhere", "sources")
