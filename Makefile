@@ -145,7 +145,7 @@ needs:
 	@test/need prometheus-alertmanager prometheus-alertmanager # likewise
 	@test/need redis-server redis-server # for records in Redis
 	@test/need haproxy haproxy # for several replicas
-	@test/need chromium chromium # for drawing dashboards
+	@test/need chromium-headless-shell chromium-headless-shell # for the web page, and drawing dashboards
 	@test/need strace strace # for a disk that is slow
 
 .PHONY: kubernetes-half

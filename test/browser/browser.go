@@ -37,16 +37,15 @@ const font = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 type Browser struct{ ctx context.Context }
 
 // chromium is the one that all tests of a process share, each in tabs with cookies of their own: to start one takes
-// seconds. [Main] ends it.
+// seconds. [Main] ends it. It is the engine without the windows of a browser, which cost as much as the page.
 var chromium = sync.OnceValues(func() (*Browser, error) {
 	// No folder of a test's own: some of Chromium's processes outlive it for a moment and still write there. Of the
 	// folder that the client makes, it ends them first.
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU, // root has no sandbox of Chromium's
+		chromedp.ExecPath("chromium-headless-shell"), chromedp.NoSandbox, chromedp.DisableGPU, // root has no sandbox of Chromium's
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(kit.Patience),
-		// What the client leaves out, and pages of the browser itself, which it loads ahead for each window.
-		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,PreloadTopChromeWebUI,OptimizationGuideOnDeviceModel"))
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees")) // what the client leaves out
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithErrorf(ignoreLine))
 	atEnd(func() error { end(); stop(); return nil })
@@ -75,7 +74,7 @@ func New(t testing.TB) *Browser {
 // need skips the test as [testenv.Real] does, and installs Chromium and the font.
 func need(t testing.TB) {
 	t.Helper()
-	testenv.Program(t, "chromium", "chromium")
+	testenv.Program(t, "chromium-headless-shell", "chromium-headless-shell")
 
 	if _, err := os.Stat(font); err != nil {
 		testenv.Install(t, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")

@@ -34,7 +34,7 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/local.yaml":   vim,
 	})
-	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "200ms")
+	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "1s")
 	b.publishPlain(t)
 	id := b.create(plain)
 	b.server.run(t, id, "instantiate", b.request())

@@ -171,7 +171,7 @@ func TestAChangeThatWouldRenewSeveralVirtualMachinesAtOnceIsRefusedByAPIPushAndP
 func TestACommitOnAForgeThatWouldRenewSeveralVirtualMachinesAtOnceIsShownAndNotBegunUntilItMay(t *testing.T) {
 	t.Parallel()
 	forge := process.NewForge(t, nil)
-	x := newTogether(t, process.NewWorkTree(t, forge), "--remote", "file://"+forge, "--poll", "100ms")
+	x := newTogether(t, process.NewWorkTree(t, forge), "--remote", "file://"+forge, "--poll", "1s")
 	shown := func() []object {
 		return decodeList(t, x.must(t, http.StatusOK, http.MethodGet, "/jibe/v1/problems", nil).Body)
 	}

@@ -174,7 +174,7 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 	})
 	d := process.NewWorkTree(t, forge)
 	data := filepath.Join(process.ShortTempDir(t), "data")
-	args := []string{"--remote", "file://" + forge, "--poll", "200ms"}
+	args := []string{"--remote", "file://" + forge, "--poll", "1s"}
 	b.server = serve(t, data, args...)
 	b.publishPlain(t)
 

@@ -99,7 +99,7 @@ func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired
 		"repositories.yaml": "- {name: packages, url: packages.git}\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
 	})
-	s := process.Start(t, t.TempDir(), "--remote", "file://"+forge, "--poll", "100ms")
+	s := process.Start(t, t.TempDir(), "--remote", "file://"+forge, "--poll", "1s")
 	repair := unsound(t, s)
 	process.NewWorkTree(t, forge).PushFiles(map[string]string{"instances/a/vnf.yaml": smallVnfFile})
 	kit.Eventually(t, func() error {

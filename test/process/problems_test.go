@@ -27,7 +27,7 @@ func newForge(t *testing.T) *forge {
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
 	})
 	f := &forge{t: t, work: process.NewWorkTree(t, bare)}
-	f.Server = process.Start(t, filepath.Join(t.TempDir(), "data"), "--remote", "file://"+bare, "--poll", "100ms")
+	f.Server = process.Start(t, filepath.Join(t.TempDir(), "data"), "--remote", "file://"+bare, "--poll", "1s")
 	f.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
 	return f
 }

@@ -496,7 +496,7 @@ func replicaKilled(t *testing.T) {
 	}
 	d.Push("Publish")
 
-	args := []string{"--store", newRecords(t), "--remote", "file://" + bare, "--poll", "200ms"}
+	args := []string{"--store", newRecords(t), "--remote", "file://" + bare, "--poll", "1s"}
 	one := process.Start(t, filepath.Join(t.TempDir(), "one"), args...)
 	other := process.Start(t, filepath.Join(t.TempDir(), "other"), append(args, "--identity", filepath.Join(one.Data, secret.IdentityFile))...)
 	for _, s := range []*process.Server{one, other} {

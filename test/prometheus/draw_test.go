@@ -48,7 +48,7 @@ const (
 // them. A panel that can't be drawn, or that shows nothing, fails the test.
 func drawAll(t *testing.T, p *prometheus, instance string) {
 	t.Helper()
-	chromium := testenv.Program(t, "chromium", "chromium")
+	chromium := testenv.Program(t, "chromium-headless-shell", "chromium-headless-shell")
 	dir := cmp.Or(os.Getenv(envPictures), t.TempDir())
 	page := httptest.NewServer(pages(t, p))
 	t.Cleanup(page.Close)

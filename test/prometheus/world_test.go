@@ -245,7 +245,7 @@ func (w *world) startForge() {
 	})
 	token := filepath.Join(t.TempDir(), "token")
 	write(t, token, "of nobody\n")
-	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "300ms", "--push-interval", "1s",
+	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "1s", "--push-interval", "1s",
 		"--forge", "gitea", "--forge-url", w.told.serve(t), "--forge-repository", "noc/vnfs", "--forge-token", "file:"+token, "--forge-rate", "100")
 	w.forge.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	w.elsewhere = process.NewWorkTree(t, w.bare)
