@@ -191,7 +191,7 @@ bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md
 	$(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 # The tests that are too long to judge each change by say so in their first line.
-CHAOS_PKG := ./examples ./desired/gitrepo ./test/e2e ./test/scale
+CHAOS_PKG := ./app ./desired/gitrepo ./examples ./test/chart ./test/e2e ./test/process ./test/prometheus ./test/release ./test/scale ./test/workers
 chaos_run  = ^($(shell grep -rh -B1 'testenv\.Chaos' --include='*_test.go' $(CHAOS_PKG) | grep -oE 'func Test[A-Za-z0-9_]+' | cut -c6- | sort -u | paste -sd'|'))$$
 
 .PHONY: chaos

@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/forges"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // What the guide names, and what forges document, with a time that passes ten times as fast for git
@@ -205,7 +206,7 @@ func (x *onForge) once(operations []string) {
 }
 
 func TestAForgeThatEnforcesItsLimitsRefusesNothingHoweverMuchIsAskedOfJibe(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel() // it mostly waits
 	for _, kind := range []forges.Kind{forges.GitHub, forges.GitLab} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // land pushes what a clone has to refs/for/main, as somebody, and returns what git says on one line.
@@ -37,7 +38,7 @@ func head(t *testing.T, s *process.Server) string {
 }
 
 func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	s := withPushers(t)
 	w := process.NewWorkTree(t, as(s, "ops", "desired.git"))
@@ -195,7 +196,7 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 }
 
 func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	data, keys := pushData(t, pushTokens), t.TempDir()
 	var trusted strings.Builder
@@ -249,7 +250,7 @@ func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
 }
 
 func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	people, landings, deaths := 4, 4, 3
 	data := pushData(t, pushTokens)

@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // mirrored are processes that mirror one forge, each of which knows the callers of pushTokens.
@@ -159,7 +160,7 @@ func TestAPushToAMirrorIsOnTheForgeBeforeItIsAnswered(t *testing.T) {
 }
 
 func TestAPushToAMirrorWhoseForgeIsAwayOrRefusesChangesNothing(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	m := withMirrors(t, 1)
 	w := m.clone(0, "ops")

@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterItsMerge(t *testing.T) {
@@ -107,7 +108,7 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 }
 
 func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	p := newProposing(t, "{pullRequest: [HEAL, SCALE]}", nil)
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)

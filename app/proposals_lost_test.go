@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // lose removes the records while nobody runs, and starts the server again.
@@ -34,7 +35,7 @@ func (p *proposing) steps() string {
 }
 
 func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()

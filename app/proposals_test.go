@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 const (
@@ -223,7 +224,7 @@ func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
 }
 
 func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -270,7 +271,7 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 }
 
 func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -338,7 +339,7 @@ func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
 }
 
 func TestEveryTypeOfRequestCanBeProposed(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	pass := func(op string) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // newKey makes a key of SSH in a file, and returns the line of its public half.
@@ -26,7 +26,7 @@ func newKey(t *testing.T, file string) (public []byte) {
 }
 
 func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	data, keys := pushData(t, pushTokens+"- {name: noc, role: operator, token: token-of-noc-00000}\n"), t.TempDir()
 	var trusted strings.Builder

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // holdBack has the remote keep what the next push proposes, and refuse the push; carryOut makes its branch then,
@@ -46,7 +47,7 @@ done
 }
 
 func TestABranchThatComesWhenItsRequestWasGivenUpIsRemovedAndNothingElseIs(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a forge")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	carryOut := p.holdBack()

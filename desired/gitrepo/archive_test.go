@@ -10,7 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // longHistory is a closed repository in which one instance was changed n times and has notes, and
@@ -126,7 +126,7 @@ func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
 }
 
 func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	t.Parallel()
 
 	opt, revs := longHistory(t, 12)

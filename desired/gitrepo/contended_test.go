@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // person works on an instance of their own in a clone of the remote.
@@ -163,7 +164,7 @@ func TestWritesThatComeWhileAPushIsMadeAgainGoWithIt(t *testing.T) {
 }
 
 func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	t.Parallel()
 
 	const replicas, writers, lasts = 3, 6, 5 * time.Second

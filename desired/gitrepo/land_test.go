@@ -11,7 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // fileOf is the file of a test instance.
@@ -250,7 +250,7 @@ func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testi
 }
 
 func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	t.Parallel()
 
 	const people, landings = 4, 6

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // limitedForge takes three pushes in two seconds; forgePace is how far apart they must be.
@@ -34,7 +35,7 @@ func (f *httpForge) counts() (pushes, refused int) {
 }
 
 func TestAForgeThatLimitsPushesRefusesNoneHoweverMuchIsWritten(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	t.Parallel()
 
 	const writers, lasts = 64, 5 * time.Second

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // history returns the value of the operation trailer of every commit, newest first.
@@ -146,7 +147,7 @@ func sameAsFresh(tb testing.TB, r *Repo) {
 }
 
 func TestReadersSurviveRepacks(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	t.Parallel()
 
 	r := openRepo(t, Options{CacheBytes: 1 << 10, RepackAbove: 1 << 30}) // nothing stays cached

@@ -19,6 +19,7 @@ import (
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	storebranch "github.com/jibe-vnfm/jibe/store/branch"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func sharedStore(t *testing.T) store.Store {
@@ -43,7 +44,7 @@ func replica(t *testing.T, s store.Store, remote, name string, opt Options) *Rep
 }
 
 func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	t.Parallel()
 
 	const replicas, writers = 3, 32

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -114,7 +113,7 @@ func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
 }
 
 func TestAllInstancesOfALargeNetworkAreReadWithoutParsingThemAgain(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a large machine")
 	const n = 20_000
 	r := openRepo(t, Options{Dir: packInstances(t, n, func(i int) string { return shardDir(testID(i)) }), CacheBytes: 32 << 20})
 	list := r.List()

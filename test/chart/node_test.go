@@ -14,15 +14,13 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nodes"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // One node for all that is asserted: to start it takes most of the time. Each part goes on from
 // where the one before it has left the release.
 func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(t *testing.T) {
-	s := &site{T: t, release: release, namespace: namespace, vnfs: vnfs, helm: helm(t), env: environment(t), binary: process.Binary(t), dir: t.TempDir()}
-	s.Cluster = nodes.Start(t, "10.207.4.0/24", nodes.Options{Images: []string{"local/web:1.0", "local/web:2.0"}})
-	s.env = append(s.env, "KUBECONFIG="+s.Kubeconfig)
-	s.image()
+	s := newSite(t)
 	s.volume("jibe")
 	s.parts([]part{
 		{"HelmInstallsItAndItIsReady", (*site).install},
@@ -38,8 +36,13 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 		{"TheVolumeOutlivesTheRelease", (*site).reinstall},
 		{"ItsAPIServerTakesWhatIsOfKindsOfOthers", (*site).foreign},
 	})
+}
+
+func TestTheChartRunsReplicasOnARealNodeOfWhichNoneIsMissedWhenItIsReplaced(t *testing.T) {
+	testenv.Chaos(t, "machines")
+	s := newSite(t)
 	s.replicated().parts([]part{
-		{"ThreeReplicasAreInstalledBesideIt", (*site).installReplicas},
+		{"ThreeReplicasAreInstalled", (*site).installReplicas},
 		{"HelmTestTakesAVNFOfPackagesThatAreThereThroughItsLife", (*site).test},
 		{"AVNFIsInstantiatedScaledAndHealedByRequestsToTheirService", (*site).liveAtReplicas},
 		{"WhatAReplicaWasDoingIsCarriedOnWhenItsPodIsDeleted", (*site).takeOver},
@@ -47,6 +50,16 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 		{"AnUpgradeThatCannotStartLeavesTwoServingAndIsRolledBack", (*site).breakReplicas},
 		{"NothingThatWasAnsweredIsLost", (*site).endAtReplicas},
 	})
+}
+
+// newSite is a node, with an image of this tree, on which no release is installed yet.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, release: release, namespace: namespace, vnfs: vnfs, helm: helm(t), env: environment(t), binary: process.Binary(t), jibe: process.Environment(), dir: t.TempDir()}
+	s.Cluster = nodes.Start(t, "10.207.4.0/24", nodes.Options{Images: []string{"local/web:1.0", "local/web:2.0"}})
+	s.env = append(s.env, "KUBECONFIG="+s.Kubeconfig)
+	s.image()
+	return s
 }
 
 // part is one of a test that goes on from where the one before it has left the release.

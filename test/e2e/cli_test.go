@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // stable replaces what differs from run to run.
@@ -24,6 +25,7 @@ func stable(text string) string {
 }
 
 func TestGetShowsWhatIsGoingOn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	t.Parallel()
 	s := serve(t, filepath.Join(t.TempDir(), "data"))
 	if err := s.equip(t.TempDir()); err != nil {
@@ -95,6 +97,7 @@ VNFCS
 }
 
 func TestTheCLIControlsOperations(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.create(byHand)
 	path := b.begin(t, id, "instantiate", b.request())

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/testenv"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -93,6 +94,7 @@ func TestDeploymentReplicaSetAndStatefulSetScaleAndTwoVDUsByOneAspect(t *testing
 }
 
 func TestAspectsOfDaemonSetsAndPodsAreRefusedByName(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.runs(fixed)
 	for aspect, words := range map[string][]string{"agent_aspect": {"DaemonSet", "agent"}, "probe_aspect": {"Pod", "probe"}} {
@@ -107,6 +109,7 @@ func TestAspectsOfDaemonSetsAndPodsAreRefusedByName(t *testing.T) {
 }
 
 func TestInstancesInOneNamespaceNeverClaimEachOthersPods(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	one, two := b.runs(crowdA), b.runs(crowdB)
 	vnfcs := func(id string) (names []string) {

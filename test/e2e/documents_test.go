@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The request bodies of the documents that Jibe follows are sent here as they stand there. Of
@@ -159,6 +160,7 @@ func TestTheBodiesOfScaleAndHealInTheDocuments(t *testing.T) {
 }
 
 func TestTheBodiesOfTheContainerUpdateInTheDocuments(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newDocuments(t)
 	for example, id := range map[string]string{"container-update-before": documentsBefore, "container-update-after": documentsAfter} {
 		b.publishExample(example, id)

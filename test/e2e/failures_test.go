@@ -92,6 +92,7 @@ func TestAScaleOutBeyondTheQuotaNamesItAndARetryAfterwardsSucceeds(t *testing.T)
 }
 
 func TestAScaleOutBeyondTheQuotaIsRolledBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.runs(plain)
 	b.quota("2")
@@ -139,6 +140,7 @@ func (b *bench) level(id, aspect string) int {
 }
 
 func TestAnInstantiationThatFailsIsRolledBackAndCanBeAskedForAgain(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.create(byHand)
 	path := b.begin(t, id, "instantiate", b.request())

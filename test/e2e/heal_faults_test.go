@@ -134,6 +134,7 @@ func TestAFinalizerThatBlocksAHealIsNamedAndARetryAfterwardsSucceeds(t *testing.
 }
 
 func TestAHealOfAPodWhoseNodeIsGoneSaysSoAndEndsWhenThePodDoes(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	node := b.namespace
 	nodes := b.api.CoreV1().Nodes()
@@ -183,6 +184,7 @@ func TestAHealOfAPodWhoseNodeIsGoneSaysSoAndEndsWhenThePodDoes(t *testing.T) {
 }
 
 func TestAHealWhileAnOperationRunsIsRefusedAndLeavesNoneWaiting(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.create(byHand)
 	path := b.begin(t, id, "instantiate", b.request())
@@ -233,6 +235,7 @@ func TestAHealThatWasCutShortByAKillHealsOnce(t *testing.T) {
 // TestAHealBringsBackAHeldVNFOfWhichNothingRuns has a heal in mind that had deleted everything when it failed: who
 // fails it must get the VNF back by the next heal.
 func TestAHealBringsBackAHeldVNFOfWhichNothingRuns(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.runs(plain)
 	b.quota("1")

@@ -203,6 +203,7 @@ func (b *bench) counted(id string, n int) error {
 }
 
 func TestAHealIsRefusedWhoseVNFCsAreUnknownAmbiguousOrOutOfScope(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, _, _ := b.everything()
 	idle := b.create(plain)
@@ -265,6 +266,7 @@ func TestAHealIsRefusedWhoseVNFCsAreUnknownAmbiguousOrOutOfScope(t *testing.T) {
 }
 
 func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, file, d := b.pushed(twins, "")
 	web := b.vnfcs(id, "WEB")[0]

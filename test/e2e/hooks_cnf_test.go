@@ -186,6 +186,7 @@ func (b *bench) names(app string) (list []string) {
 }
 
 func TestEveryHookOfACNFIsToldWhichPodsComeAndGoAndWhereKubernetesChooses(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newUnconfinedStage(t)
 	d, program, _ := b.diary()
 	b.publish(driven(1, "Scripts/record.sh", program), driven(2, "Scripts/record.sh", program))
@@ -329,6 +330,7 @@ func TestADriverOfTheOlderContractThatOnlyHasAClassServesACNF(t *testing.T) {
 }
 
 func TestAHookThatWouldDoNothingIsRefusedBeforeAnythingMoves(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(driven(1, "Scripts/driver.py", "class Driver:\n    def instantiate_end(self):\n        pass\n"),
 		driven(2, "Scripts/container_update_mgmt_v2.py", "import pickle\nfrom tacker.common import exceptions\nexceptions.main()\n"))
@@ -351,6 +353,7 @@ func TestAHookThatWouldDoNothingIsRefusedBeforeAnythingMoves(t *testing.T) {
 }
 
 func TestAChangedContainerUpdateIsRunAndNotTakenForTheBuiltInOne(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newUnconfinedStage(t)
 	d, _, class := b.diary()
 	b.publish(driven(1, "Scripts/container_update_mgmt_v2.py", class))
@@ -399,6 +402,7 @@ class CoordinateNewVnf(object):
 }
 
 func TestADriverOfClustersThatNeedsAnotherVNFMIsDoneByJibesOwnAndTheStorySaysSo(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(driven(1, "Scripts/kubernetes_mgmt.py", "from tacker.vnfm.mgmt_drivers import vnflcm_abstract_driver\n\n\nclass KubernetesMgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):\n    pass\n"))
 	id := b.create(b.vnfdID(1))

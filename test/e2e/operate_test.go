@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // fails starts `jibe serve` where it has to end by itself and returns what it says.
@@ -64,6 +65,7 @@ func TestAStoppedProcessEndsInOrderAndTheNextGoesOn(t *testing.T) {
 }
 
 func TestADesiredRepositoryThatIsDamagedIsSaidToBe(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	t.Parallel()
 	made := func(t *testing.T) string {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // vdu is a workload of a test's package. Its aspect is <name>_aspect: up to 5
@@ -205,6 +206,7 @@ spec: {%[3]sselector: {matchLabels: {app: %[4]s}}, template: {metadata: {labels:
 }
 
 func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := "e2e00000-0000-4000-8000-" + b.namespace[len(b.namespace)-8:] + "0000"
 	publish := func(initial int) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // reviews is a way to the cluster on which the access reviews about others than Jibe itself
@@ -97,6 +98,7 @@ func (r *reviews) kubeconfig(t *testing.T) string {
 // A process that is killed while it posts posts again, as nobody knows what became of it. One
 // that is killed afterwards doesn't, and nothing of the instance's later life does.
 func TestAReviewInAPackageIsPostedByItsInstantiationAlone(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	way := newReviews(t)

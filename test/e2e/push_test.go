@@ -89,6 +89,7 @@ func TestABadPushIsRefusedWithFileLineReasonAndRemedy(t *testing.T) {
 }
 
 func TestAMovedDirectoryNeedsAnID(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	dir := "instances/move/" + b.namespace

@@ -17,6 +17,7 @@ import (
 )
 
 func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)
@@ -46,6 +47,7 @@ func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 }
 
 func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, file, d := b.pushed(twins, "levels: {back_aspect: 0}\n")
 	web := b.vnfcs(id, "WEB")[0]
@@ -107,6 +109,7 @@ func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
 }
 
 func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	var mu sync.Mutex
 	// By object: what is refused twice in a row is taken for refused for good where seconds lie between.
@@ -213,6 +216,7 @@ func TestTheErrorAtTheDeadlineNamesTheObjectAndItsLastEvent(t *testing.T) {
 }
 
 func TestEveryTypeOfOperationMayHaveADeadlineOfItsOwn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	id := b.create(plain)
 	b.inTime(b.begin(t, id, "instantiate", b.request()))

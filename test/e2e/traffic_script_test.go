@@ -78,6 +78,7 @@ func (b *bench) selector() string {
 }
 
 func TestAScriptThatSwitchesTheServiceByItsOwnLabelAloneCausesNoOutage(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, _ := b.byHand(1, 2, 3)
 	id := b.runs(b.vnfdID(1))
@@ -117,6 +118,7 @@ func TestAScriptThatSwitchesTheServiceByItsOwnLabelAloneCausesNoOutage(t *testin
 }
 
 func TestAScriptThatSwitchesTheServiceBackByItsOwnLabelAloneCausesNoOutage(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, leaving := b.byHand(1, 2)
 	id := b.runs(b.vnfdID(1))
@@ -154,6 +156,7 @@ func TestAScriptThatSwitchesTheServiceBackByItsOwnLabelAloneCausesNoOutage(t *te
 }
 
 func TestAServiceWhosePodsNoLabelOfThePackageTellsApartKeepsThatOfJibe(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, _ := b.coordinated()
 	id := b.runs(b.vnfdID(1))

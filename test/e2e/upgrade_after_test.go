@@ -15,6 +15,7 @@ import (
 )
 
 func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id := b.runs(b.vnfdID(1))
@@ -62,6 +63,7 @@ func TestAVNFOfWhichTwoGenerationsStandIsTerminatedWhole(t *testing.T) {
 }
 
 func TestAnUpgradeThatIsCancelledIsRolledBackOrGoesOn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id := b.runs(b.vnfdID(1))
@@ -91,6 +93,7 @@ func TestAnUpgradeThatIsCancelledIsRolledBackOrGoesOn(t *testing.T) {
 }
 
 func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
@@ -163,6 +166,7 @@ func TestAnUpgradeThatWasFailedAfterTheSwitchIsSwitchedBackByTheNextRequestWitho
 }
 
 func TestWhatIsDamagedWhileAnUpgradeRunsIsRepairedByIt(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id := b.runs(b.vnfdID(1))
@@ -190,6 +194,7 @@ func TestWhatIsDamagedWhileAnUpgradeRunsIsRepairedByIt(t *testing.T) {
 }
 
 func TestSeveralServicesAreSwitchedEachByOneWriteAndOthersAreLeftAlone(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	served := func(n int) release {
 		r := standard(n)

@@ -222,6 +222,7 @@ func TestRequestsToChangeThePackageAreValidated(t *testing.T) {
 }
 
 func TestAScriptOfAPackageThatMayRunNoneIsRefusedBeforeAnythingMoves(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // whose repository doesn't allow hooks
 	second := standard(2)
 	second.files = map[string]string{"Scripts/new.sh": "#!/bin/sh\nexit 0\n"}

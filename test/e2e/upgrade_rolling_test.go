@@ -157,6 +157,7 @@ func (b *bench) definitions(id string, names ...string) {
 }
 
 func TestANewPackageMayHaveAVDUMoreAndAnAspectMore(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	grown := standard(2)
 	grown.vdus = append(grown.vdus, vdu{kind: "StatefulSet", name: "log", initial: 1, more: "serviceName: log, "})
@@ -174,6 +175,7 @@ func TestANewPackageMayHaveAVDUMoreAndAnAspectMore(t *testing.T) {
 }
 
 func TestACommitThatUpgradesAndScalesIsOneOperation(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 0}\n")

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // told is a repository on a real Gitea, and a process that tells it what becomes of commits.
@@ -92,7 +93,7 @@ func vnf(more string) string {
 }
 
 func TestARealGiteaShowsOnEachCommitWhatBecomesOfItsOperations(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a Gitea")
 	t.Parallel()
 	w := newTold(t, "--start-timeout", "2s")
 	waits := w.write("main", "instances/a/vnf.yaml", vnf("suspend: true\n"))
@@ -170,7 +171,7 @@ func TestARealGiteaHasOneCommentOnAPullRequestWhateverHappensToJibe(t *testing.T
 // TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself has branches that nobody has reviewed send
 // the credentials of a VIM to a server of their own.
 func TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a Gitea")
 	t.Parallel()
 	w := newTold(t)
 	var called atomic.Int64

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // becomes waits for a phase of the rollout, and for a pull request where want is set.
@@ -61,7 +62,7 @@ func (w *told) gone(branches ...string) {
 }
 
 func TestTheWavesOfARolloutAreMergedOnARealGiteaAndOneThatIsClosedHaltsIt(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "a Gitea")
 	t.Parallel()
 	w := newTold(t)
 	for n, site := range []string{"a", "b", "c"} {

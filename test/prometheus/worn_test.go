@@ -72,6 +72,7 @@ type worn struct {
 const untilResolved = "JIBE_ALERTS_UNTIL_RESOLVED"
 
 func TestAlertsOfAMachineThatWearsOutFireAndResolve(t *testing.T) {
+	testenv.Chaos(t, "Prometheus")
 	testenv.Program(t, "prometheus", "prometheus")
 	tracer := testenv.Program(t, "strace", "strace")
 	if os.Getuid() != 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // imageConfig is what the tests ask of an image's configuration.
@@ -210,6 +211,7 @@ func TestTheImageRunsJibeAndGitAsAnOrdinaryUser(t *testing.T) {
 }
 
 func TestAnImageWithPythonRunsHooksThatAreWrittenInIt(t *testing.T) {
+	testenv.Chaos(t, "the images of Debian")
 	plain, config := unpacked(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root may run programs in the image without a container engine")

@@ -22,10 +22,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // One cluster for all that is asserted: its start is most of the time.
 func TestHostsBecomeNodesOfARealCluster(t *testing.T) {
+	testenv.Chaos(t, "machines")
 	c := newCluster(t, "10.206.1.0/24")
 	var workers []*netns.Host
 	for i := range 3 {
