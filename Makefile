@@ -195,7 +195,7 @@ CHAOS_PKG := ./app ./desired/gitrepo ./examples ./test/chart ./test/e2e ./test/p
 chaos_run  = ^($(shell grep -rh -B1 'testenv\.Chaos' --include='*_test.go' $(CHAOS_PKG) | grep -oE 'func Test[A-Za-z0-9_]+' | cut -c6- | sort -u | paste -sd'|'))$$
 
 .PHONY: chaos
-chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIME (10m), lose a master, follow all alerts to their end; SEED repeats
+chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIME (10m), and run the variants that test-all leaves out; SEED repeats
 	JIBE_TEST_CHAOS=1 JIBE_CRASH_POINTS=$(CRASH_POINTS) JIBE_CRASH_SEED=$(SEED) JIBE_CHAOS_DURATION=$(CHAOS_TIME) JIBE_CHAOS_SEED=$(SEED) \
 		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 	JIBE_TEST_CHAOS=1 $(with_cluster) go test -count=1 -p 1 -timeout 1h -v $(GOTESTFLAGS) \

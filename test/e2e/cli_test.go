@@ -97,7 +97,6 @@ VNFCS
 }
 
 func TestTheCLIControlsOperations(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id := b.create(byHand)
 	path := b.begin(t, id, "instantiate", b.request())

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // refuses starts `jibe serve` where it has to refuse, saying all of this.
@@ -25,7 +24,6 @@ func refuses(t *testing.T, data string, args []string, says ...string) {
 }
 
 func TestADataDirectoryWithoutItsDesiredRepositoryIsRefused(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serve(t, data)
@@ -53,7 +51,6 @@ func TestADataDirectoryWithoutItsDesiredRepositoryIsRefused(t *testing.T) {
 }
 
 func TestAMirrorThatIsGoneIsFetchedAnewFromItsOwnRemoteOnly(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
 	t.Parallel()
 	remote := process.NewForge(t, map[string]string{
 		"repositories.yaml":           "- {name: packages, url: packages.git, branch: main}\n",

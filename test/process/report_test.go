@@ -171,7 +171,7 @@ func TestARealGiteaHasOneCommentOnAPullRequestWhateverHappensToJibe(t *testing.T
 // TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself has branches that nobody has reviewed send
 // the credentials of a VIM to a server of their own.
 func TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself(t *testing.T) {
-	testenv.Chaos(t, "a Gitea")
+	kit.Long(t)
 	t.Parallel()
 	w := newTold(t)
 	var called atomic.Int64
