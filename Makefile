@@ -191,7 +191,7 @@ bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md
 	$(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 # The tests that are too long to judge each change by say so in their first line.
-CHAOS_PKG := ./app ./desired/gitrepo ./examples ./test/chart ./test/e2e ./test/process ./test/prometheus ./test/release ./test/scale ./test/workers
+CHAOS_PKG := ./app ./desired/gitrepo ./examples ./test/chart ./test/e2e ./test/process ./test/release ./test/scale ./test/workers
 chaos_run  = ^($(shell grep -rh -B1 'testenv\.Chaos' --include='*_test.go' $(CHAOS_PKG) | grep -oE 'func Test[A-Za-z0-9_]+' | cut -c6- | sort -u | paste -sd'|'))$$
 
 .PHONY: chaos
@@ -200,7 +200,7 @@ chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIM
 		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 	JIBE_TEST_CHAOS=1 $(with_cluster) go test -count=1 -p 1 -timeout 1h -v $(GOTESTFLAGS) \
 		-run '$(chaos_run)' $(CHAOS_PKG)
-	JIBE_ALERTS_UNTIL_RESOLVED=1 $(with_cluster) go test -count=1 -timeout 1h -v $(GOTESTFLAGS) -run 'TestAlertsOf' ./test/prometheus
+	JIBE_TEST_CHAOS=1 JIBE_ALERTS_UNTIL_RESOLVED=1 $(with_cluster) go test -count=1 -timeout 1h -v $(GOTESTFLAGS) -run 'TestAlertsOf' ./test/prometheus
 
 .PHONY: chaos-ha
 chaos-ha: needs ## upgrade three replicas from FROM, break them, Redis and the git server for CHAOS_TIME (10m) under load, and prove that nothing is lost; SEED repeats
