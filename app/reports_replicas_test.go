@@ -85,7 +85,10 @@ func TestOneReplicaTellsTheForgeAndAnotherGoesOnWhereItEnded(t *testing.T) {
 	r.poke(list[1])
 	success(second)
 	for _, commit := range []string{first, second} {
-		if got := told.of(commit); len(slices.Compact(slices.Clone(got))) != len(got) || len(got) > 3 {
+		got := told.of(commit)
+		told := slices.Compact(slices.Clone(got))
+		// What a replica was telling as it ended may be told again by the next, which can't know of the answer.
+		if repeated := len(got) - len(told); repeated > 1 || len(told) > 2 || slices.Index(told, "success") != len(told)-1 {
 			t.Errorf("commit %s had the statuses %v", commit, got)
 		}
 	}
