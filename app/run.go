@@ -45,7 +45,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	if s.serving != nil {
-		g.Go(func() error { return s.serving.run(gctx) })
+		g.Go(func() error { return s.serving.ended(gctx) })
 	}
 	if s.shared() {
 		g.Go(func() error { return s.oplog.Follow(gctx) })

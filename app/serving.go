@@ -38,6 +38,11 @@ type serving struct {
 	mu    sync.Mutex
 	lease store.Lease
 	mark  store.Mark // of the moment when the lease was taken
+
+	// Of keep: what ends it, that it has ended, and then why.
+	stop context.CancelFunc
+	kept chan struct{}
+	lost error
 }
 
 var _ recordStore = (*serving)(nil)
@@ -146,6 +151,28 @@ func (s *serving) during(ctx context.Context, f func(ctx context.Context) error)
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// keep renews the lease from now on, until [serving.Close]: a start may take longer than the lease lasts, as one does
+// that opens a large repository, or fetches packages from far away.
+func (s *serving) keep() {
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(s.ctx)
+	s.kept = make(chan struct{})
+	go func() {
+		defer close(s.kept)
+		s.lost = s.run(ctx)
+	}()
+}
+
+// ended waits for the end of ctx, or for an error of run.
+func (s *serving) ended(ctx context.Context) error {
+	select {
+	case <-s.kept:
+		return s.lost
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 func (s *serving) set(l store.Lease) {
@@ -260,6 +287,10 @@ func (s *serving) Attach(ctx context.Context, name string, session store.Lease) 
 
 // Close implements [store.Store]. The next process need not wait.
 func (s *serving) Close() error {
+	if s.stop != nil {
+		s.stop()
+		<-s.kept
+	}
 	s.mu.Lock()
 	lease := s.lease
 	s.mu.Unlock()

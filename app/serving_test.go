@@ -2,13 +2,16 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/redis"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
@@ -78,6 +81,37 @@ func TestASecondProcessIsRefusedAndANextOneTakesOver(t *testing.T) {
 	}
 	if err := ends(t, one); err == nil || !strings.Contains(err.Error(), "another process serves") {
 		t.Errorf("the former process ends with %v", err)
+	}
+}
+
+func TestTheLeaseIsKeptHoweverLongTheStartTakes(t *testing.T) {
+	t.Parallel()
+
+	r := redisserver.Start(t)
+	s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: newMeters("", "")}}
+	var err error
+	if s.data, err = datadir.Open(t.TempDir(), s.Log); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.data.Close() })
+	if err := s.openStore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.serving.mine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit.Eventually(t, func() error { // what opens the repositories takes longer than the lease lasts
+		if now, err := s.serving.mine(); err != nil || !now.Expires.After(first.Expires) {
+			return fmt.Errorf("the lease ends %v, as at first %v: %w", now.Expires, first.Expires, err)
+		}
+		return nil
+	})
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := serves(t, r, "next").take(t.Context()); err != nil {
+		t.Errorf("the next process: %v", err)
 	}
 }
 

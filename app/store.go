@@ -110,7 +110,11 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err := s.serving.take(ctx); err != nil {
 		return err
 	}
-	return s.keepPlace(ctx, place)
+	if err := s.keepPlace(ctx, place); err != nil {
+		return err
+	}
+	s.serving.keep()
+	return nil
 }
 
 // keepPlace notes where the records are, and brings those there that the data directory has.
