@@ -206,7 +206,7 @@ func (x *onForge) once(operations []string) {
 }
 
 func TestAForgeThatEnforcesItsLimitsRefusesNothingHoweverMuchIsAskedOfJibe(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel() // it mostly waits
 	for _, kind := range []forges.Kind{forges.GitHub, forges.GitLab} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -38,7 +38,7 @@ func head(t *testing.T, s *process.Server) string {
 }
 
 func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	s := withPushers(t)
 	w := process.NewWorkTree(t, as(s, "ops", "desired.git"))
@@ -196,7 +196,7 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 }
 
 func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	data, keys := pushData(t, pushTokens), t.TempDir()
 	var trusted strings.Builder
@@ -250,7 +250,7 @@ func TestALandedCommitMustBeSignedByItsPusherWhereThatIsAskedFor(t *testing.T) {
 }
 
 func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	people, landings, deaths := 4, 4, 3
 	data := pushData(t, pushTokens)

@@ -160,7 +160,7 @@ func TestAPushToAMirrorIsOnTheForgeBeforeItIsAnswered(t *testing.T) {
 }
 
 func TestAPushToAMirrorWhoseForgeIsAwayOrRefusesChangesNothing(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	m := withMirrors(t, 1)
 	w := m.clone(0, "ops")

@@ -108,7 +108,7 @@ func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
 }
 
 func TestAHealThatWouldBeProposedWhileACommitWaitsIsRefusedAndSaysWhatToDo(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	p := newProposing(t, "{pullRequest: [HEAL, SCALE]}", nil)
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)

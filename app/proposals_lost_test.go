@@ -35,7 +35,7 @@ func (p *proposing) steps() string {
 }
 
 func TestWhatIsProposedOutlastsItsRecords(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()

@@ -224,7 +224,7 @@ func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
 }
 
 func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -271,7 +271,7 @@ func TestAMergeWithAnEditAndAPushAreOperationsOfTheirOwn(t *testing.T) {
 }
 
 func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	op := p.scaleOut()
@@ -339,7 +339,7 @@ func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
 }
 
 func TestEveryTypeOfRequestCanBeProposed(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	pass := func(op string) {

@@ -26,7 +26,7 @@ func newKey(t *testing.T, file string) (public []byte) {
 }
 
 func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	data, keys := pushData(t, pushTokens+"- {name: noc, role: operator, token: token-of-noc-00000}\n"), t.TempDir()
 	var trusted strings.Builder

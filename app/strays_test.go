@@ -47,7 +47,7 @@ done
 }
 
 func TestABranchThatComesWhenItsRequestWasGivenUpIsRemovedAndNothingElseIs(t *testing.T) {
-	testenv.Chaos(t, "a forge")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	p := newProposing(t, "pull-request", nil)
 	carryOut := p.holdBack()

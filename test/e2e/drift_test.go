@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // repaired waits until the instance has one operation more than n, which repaired a
@@ -306,6 +307,7 @@ func (b *bench) undrifted(id string) {
 }
 
 func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, file, d := b.pushed(twins, "drift: report\n")
 	key := "ConfigMap/" + b.namespace + "/settings"

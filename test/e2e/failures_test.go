@@ -278,6 +278,7 @@ func TestCancelIsShownAsPendingUntilWhatWasStartedIsOver(t *testing.T) {
 }
 
 func TestASecondRequestIsRefusedAndASecondPushWaitsWhereItSaysSo(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	file := "instances/wait/" + b.namespace + "/vnf.yaml"

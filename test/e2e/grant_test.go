@@ -11,11 +11,13 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/nfvo"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The pods of the package wait for the test to give them a node, so that the zone that was
 // granted needs no node in it.
 func TestPodsAreMadeForTheZoneAndOfTheImageThatTheNFVOGrants(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	kubeconfig := kubeenv.Kubeconfig(t)
 	t.Parallel()
 	n := nfvo.New(t)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // Two versions of one package, made of the sample grouped1: what starts from an image in the
@@ -144,6 +146,7 @@ func (c *cloud) fails(id string, body object, call int) {
 }
 
 func TestChangesOfPackageMoveServersBetweenImagesAndVolumes(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	c := newFakeCloud(t, grouped1)
 	c.publishBoots()
 	c.must(t, 404, "POST", instances+"/"+grouped1+"/change_vnfpkg", bootRequest(byVolume, "RollingUpdate"))

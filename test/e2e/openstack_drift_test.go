@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // repaired waits for the automatic operation n (from 0) of the instance.
@@ -15,6 +17,7 @@ func (c *cloud) repaired(id string, n int) {
 }
 
 func TestWhatOthersDoToVirtualMachinesIsShownAndRepaired(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	c := newFakeCloud(t, indexed1)
 	id, file, d := c.pushed(indexed1, "drift: report\n", link("front", "net0", "CP1", "CP2"))
 	front, store := c.serversOf(id, "VDU1")[0], c.serversOf(id, "VDU2")[0]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // dies kills the server as kill -9 does, and starts it again on its data.
@@ -40,6 +41,7 @@ func (c *cloud) scene(id string) string {
 
 // TestAKilledServer has two instances at one VIM, so that they don't mix up either.
 func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	c := newFakeCloud(t, grouped1, grouped2)
 	d := c.clone(t, "desired.git")
 	file := func(name string) string { return "instances/site-a/" + name + "/vnf.yaml" }

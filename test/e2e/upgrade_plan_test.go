@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // steps are what `jibe plan` prints of the directory, as JSON has it.
@@ -38,6 +39,7 @@ func (b *bench) steps(d *process.WorkTree, dir string, args ...string) (kind str
 }
 
 func TestThePreviewOfABranchIsWhatIsThenDone(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	arriving, leaving := b.coordinated()
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")

@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // forge is a desired repository on which no hook of Jibe runs, and a process that follows it.
@@ -96,7 +97,7 @@ func lineOf(text, words string) (string, int) {
 }
 
 func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newForge(t)
 	const id, other = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestAPlanShowsWhatAProposedRolloutWouldDo(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newFleet(t, 6, 0)
 	w := process.NewWorkTree(t, f.DesiredURL())

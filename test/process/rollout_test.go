@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/lab"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // Process, VIM and sites fail at random moments; a seed that is printed says at which.
@@ -150,7 +151,7 @@ func (f *unsteadyFleet) halts(t *testing.T, r automation.RolloutStatus, atOnce, 
 }
 
 func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newFleet(t, 6, 0)
 	f.PushFiles(t, map[string]string{"rollouts/edge.yaml": "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd +
@@ -197,7 +198,7 @@ func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *test
 }
 
 func TestAPushOfARolloutThatCannotBeObeyedOrOverlapsAnotherIsRefused(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newLocal(t)
 	good := "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd + "}\nstate: paused\n"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
@@ -35,7 +36,7 @@ func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
 }
 
 func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
 	dir := t.TempDir()
