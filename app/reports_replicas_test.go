@@ -86,9 +86,9 @@ func TestOneReplicaTellsTheForgeAndAnotherGoesOnWhereItEnded(t *testing.T) {
 	success(second)
 	for _, commit := range []string{first, second} {
 		got := told.of(commit)
-		told := slices.Compact(slices.Clone(got))
+		distinct := slices.Compact(slices.Clone(got))
 		// What a replica was telling as it ended may be told again by the next, which can't know of the answer.
-		if repeated := len(got) - len(told); repeated > 1 || len(told) > 2 || slices.Index(told, "success") != len(told)-1 {
+		if len(got)-len(distinct) > 1 || len(distinct) > 2 || slices.Index(distinct, "success") != len(distinct)-1 {
 			t.Errorf("commit %s had the statuses %v", commit, got)
 		}
 	}

@@ -39,10 +39,11 @@ type serving struct {
 	lease store.Lease
 	mark  store.Mark // of the moment when the lease was taken
 
-	// Of keep: what ends it, that it has ended, and then why.
+	lost error // why the lease is kept no longer, once that is so before Close
+
+	// Of keep: what ends it, and that it has ended.
 	stop context.CancelFunc
 	kept chan struct{}
-	lost error
 }
 
 var _ recordStore = (*serving)(nil)
@@ -161,14 +162,19 @@ func (s *serving) keep() {
 	s.kept = make(chan struct{})
 	go func() {
 		defer close(s.kept)
-		s.lost = s.run(ctx)
+		err := s.run(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lost = err
 	}()
 }
 
-// ended waits for the end of ctx, or for an error of run.
+// ended waits for the end of ctx, or until the lease can't be kept. Its error ends the process.
 func (s *serving) ended(ctx context.Context) error {
 	select {
 	case <-s.kept:
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		return s.lost
 	case <-ctx.Done():
 		return nil
@@ -181,10 +187,14 @@ func (s *serving) set(l store.Lease) {
 	s.lease = l
 }
 
-// mine returns the lease, or [store.ErrUnavailable] where it has ended.
+// mine returns the lease, or [store.ErrUnavailable] where it has ended: a start that fails by that says why.
 func (s *serving) mine() (store.Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lost != nil {
+		// In words alone: that another process has this lease doesn't say so of what is asked for under it.
+		return s.lease, fmt.Errorf("%w: %s", store.ErrUnavailable, s.lost.Error())
+	}
 	if !time.Now().Before(s.lease.Expires) {
 		return s.lease, fmt.Errorf("%w: the lease by which this process alone writes to it has ended, and Redis hasn't given it again", store.ErrUnavailable)
 	}

@@ -115,6 +115,31 @@ func TestTheLeaseIsKeptHoweverLongTheStartTakes(t *testing.T) {
 	}
 }
 
+func TestWhatIsStoredAfterTheLeaseWasLostSaysHowThatCame(t *testing.T) {
+	t.Parallel()
+
+	r := redisserver.Start(t)
+	s := serves(t, r, "one")
+	if err := s.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), store.Record{Key: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client(t).FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.ttl = time.Second // looks often
+	s.keep()
+	t.Cleanup(s.stop)
+	if err := s.ended(t.Context()); err == nil || !strings.Contains(err.Error(), "has lost records") {
+		t.Errorf("the lease is lost, as %v", err)
+	}
+	if _, err := s.Put(t.Context(), store.Record{Key: "b"}); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "start it again") {
+		t.Errorf("a Put afterwards: %v", err)
+	}
+}
+
 func TestAProcessEndsWhereRedisLostRecords(t *testing.T) {
 	t.Parallel()
 

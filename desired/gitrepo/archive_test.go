@@ -126,7 +126,7 @@ func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
 }
 
 func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	opt, revs := longHistory(t, 12)

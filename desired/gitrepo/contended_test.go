@@ -164,7 +164,7 @@ func TestWritesThatComeWhileAPushIsMadeAgainGoWithIt(t *testing.T) {
 }
 
 func TestWritesOfReplicasLandOnceEachWhilePeoplePushAllTheTime(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	const replicas, writers, lasts = 3, 6, 5 * time.Second

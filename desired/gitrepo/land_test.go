@@ -250,7 +250,7 @@ func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testi
 }
 
 func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	const people, landings = 4, 6

@@ -292,7 +292,7 @@ func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(
 }
 
 func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	for name, slip := range map[string]func(person *committer){

@@ -35,7 +35,7 @@ func (f *httpForge) counts() (pushes, refused int) {
 }
 
 func TestAForgeThatLimitsPushesRefusesNoneHoweverMuchIsWritten(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	const writers, lasts = 64, 5 * time.Second

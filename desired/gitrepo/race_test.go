@@ -147,7 +147,7 @@ func sameAsFresh(tb testing.TB, r *Repo) {
 }
 
 func TestReadersSurviveRepacks(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	r := openRepo(t, Options{CacheBytes: 1 << 10, RepackAbove: 1 << 30}) // nothing stays cached

@@ -44,7 +44,7 @@ func replica(t *testing.T, s store.Store, remote, name string, opt Options) *Rep
 }
 
 func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
-	testenv.Chaos(t, "a large machine")
+	testenv.Chaos(t, "git")
 	t.Parallel()
 
 	const replicas, writers = 3, 32

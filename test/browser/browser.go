@@ -33,16 +33,19 @@ import (
 // font is what pages are drawn with in tests: another one would have other pictures.
 const font = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 
+// program is Debian's Chromium without the windows of a browser, which cost as much as the page; the package has its name.
+const program = "chromium-headless-shell"
+
 // Browser is a running Chromium.
 type Browser struct{ ctx context.Context }
 
 // chromium is the one that all tests of a process share, each in tabs with cookies of their own: to start one takes
-// seconds. [Main] ends it. It is the engine without the windows of a browser, which cost as much as the page.
+// seconds. [Main] ends it.
 var chromium = sync.OnceValues(func() (*Browser, error) {
 	// No folder of a test's own: some of Chromium's processes outlive it for a moment and still write there. Of the
 	// folder that the client makes, it ends them first.
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath("chromium-headless-shell"), chromedp.NoSandbox, chromedp.DisableGPU, // root has no sandbox of Chromium's
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, // root has no sandbox of Chromium's
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(kit.Patience),
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees")) // what the client leaves out
@@ -74,7 +77,7 @@ func New(t testing.TB) *Browser {
 // need skips the test as [testenv.Real] does, and installs Chromium and the font.
 func need(t testing.TB) {
 	t.Helper()
-	testenv.Program(t, "chromium-headless-shell", "chromium-headless-shell")
+	testenv.Program(t, program, program)
 
 	if _, err := os.Stat(font); err != nil {
 		testenv.Install(t, "DejaVuSans.ttf (a font)", "fonts-dejavu-core")

@@ -146,7 +146,7 @@ func (c *cloud) fails(id string, body object, call int) {
 }
 
 func TestChangesOfPackageMoveServersBetweenImagesAndVolumes(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
+	testenv.Chaos(t, "git")
 	c := newFakeCloud(t, grouped1)
 	c.publishBoots()
 	c.must(t, 404, "POST", instances+"/"+grouped1+"/change_vnfpkg", bootRequest(byVolume, "RollingUpdate"))

@@ -17,7 +17,7 @@ func (c *cloud) repaired(id string, n int) {
 }
 
 func TestWhatOthersDoToVirtualMachinesIsShownAndRepaired(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
+	testenv.Chaos(t, "git")
 	c := newFakeCloud(t, indexed1)
 	id, file, d := c.pushed(indexed1, "drift: report\n", link("front", "net0", "CP1", "CP2"))
 	front, store := c.serversOf(id, "VDU1")[0], c.serversOf(id, "VDU2")[0]

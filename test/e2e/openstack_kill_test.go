@@ -41,7 +41,7 @@ func (c *cloud) scene(id string) string {
 
 // TestAKilledServer has two instances at one VIM, so that they don't mix up either.
 func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
+	testenv.Chaos(t, "git")
 	c := newFakeCloud(t, grouped1, grouped2)
 	d := c.clone(t, "desired.git")
 	file := func(name string) string { return "instances/site-a/" + name + "/vnf.yaml" }
