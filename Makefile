@@ -36,8 +36,8 @@ abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(REL
 # Most tests wait, for processes and disks, more than they compute: more of them run at once than there are
 # processors. Real parts do compute. make lint vets.
 #
-# These packages run servers against real parts, or for long. make test doesn't even compile them, where all is asked for.
-REAL_PKG    := /test/(backup|bench|browser|chaos|chart|client|crash|e2e|em|ha|ha/clock|kubeenv|lab|load|netns|nfvo|nodes|openstack|osenv|prometheus|race|redisserver|release|released|scale|workers|workers/join)$$
+# All tests of these packages need real parts, or long. make test doesn't even compile them, where all is asked for.
+REAL_PKG    := /(examples|store/transfer|test/(backup|bench|browser|chaos|chart|client|crash|e2e|em|ha|ha/clock|kubeenv|lab|load|netns|nfvo|nodes|openstack|osenv|prometheus|race|redisserver|release|released|scale|workers|workers/join))$$
 quick_pkg    = $(if $(filter ./...,$(PKG)),$(shell go list ./... | grep -vE '$(REAL_PKG)'),$(PKG))
 quick_flags := -short -vet=off -p $(shell echo $$(($$(nproc) + 1))) -parallel 4
 test_flags  := -vet=off -parallel 4
@@ -84,6 +84,8 @@ install_openstack ?= true
 # machine is slower for two at once than for one after the other.
 OS_FILES := $(shell grep -rlE '(osenv\.OpenStack|newCloud|lab)\((t|w|tb)[,)]' --include='*_test.go' .)
 OS_PKG   ?= $(sort $(dir $(OS_FILES)))
+# What these do at a real cloud, test-openstack alone has them do.
+OS_FULL  := ./examples/ ./test/client/
 OS_RUN   ?= ^($(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(OS_FILES) | cut -c6- | sort -u | paste -sd'|'))$$
 # What the same files prove at a fake cloud is proven without a real one.
 os_flags := -count=1 -vet=off -p 1 -parallel 1 -timeout $(TEST_TIMEOUT) -run '$(OS_RUN)' -skip 'AtAFakeCloud$$'
@@ -159,7 +161,7 @@ kubernetes-half:
 .PHONY: openstack-half
 openstack-half:
 	@$(with_openstack) $(with_cluster) \
-		$(GOTESTSUM) $(rerun) --jsonfile $(LAST)/openstack.json --packages "$(if $(filter ./...,$(PKG)),$(OS_PKG),$(PKG))" -- $(os_flags) $(GOTESTFLAGS)
+		$(GOTESTSUM) $(rerun) --jsonfile $(LAST)/openstack.json --packages "$(if $(filter ./...,$(PKG)),$(filter-out $(OS_FULL),$(OS_PKG)),$(PKG))" -- $(os_flags) $(GOTESTFLAGS)
 
 .PHONY: test-openstack
 test-openstack: ## the tests on a real OpenStack alone; OS_CLOUD names another cloud, OS_RUN a pattern
@@ -191,7 +193,7 @@ bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md
 	$(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 # The tests that are too long to judge each change by say so in their first line.
-CHAOS_PKG := ./app ./desired/gitrepo ./examples ./test/chart ./test/e2e ./test/process ./test/release ./test/scale ./test/workers
+CHAOS_PKG ?= $(filter-out ./test/chaos/ ./test/ha/,$(sort $(dir $(shell grep -rl '^.testenv\.Chaos' --include='*_test.go' .))))
 chaos_run  = ^($(shell grep -rh -B1 'testenv\.Chaos' --include='*_test.go' $(CHAOS_PKG) | grep -oE 'func Test[A-Za-z0-9_]+' | cut -c6- | sort -u | paste -sd'|'))$$
 
 .PHONY: chaos

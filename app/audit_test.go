@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -60,6 +61,7 @@ func send(t *testing.T, s *process.Server, method, path, body string, header ...
 }
 
 func TestEachWriteRefusalAndFailedLoginIsOnRecordWhenItIsAnswered(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	data := t.TempDir()
 	viewer := "viewers-token-0123456789"

@@ -131,6 +131,7 @@ func TestJibesOwnAPIIsConfinedToTheProjectsAndInterfaceOfItsCaller(t *testing.T)
 }
 
 func TestOnlyWhatConcernsTheCallersProjectsIsJudgedAndPlannedForThem(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	c := newCallers(t)
 	ids := c.ids()
@@ -178,6 +179,7 @@ func TestOnlyWhatConcernsTheCallersProjectsIsJudgedAndPlannedForThem(t *testing.
 }
 
 func TestTheRegistryOfVIMsIsReadByViewersOfEverythingAndChangedByAdminsAlone(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	c := newCallers(t)
 	for name, reads := range map[string]bool{"root": true, "read": true, "plan": true, "pack": true, "ops": true, "east": false, "both": false, "em": false, "emea": false} {

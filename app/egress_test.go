@@ -18,6 +18,7 @@ import (
 )
 
 func TestUnlessAFlagSaysSoNobodyHasJibeCallThisMachine(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -320,6 +320,7 @@ func must(b []byte, err error) []byte {
 }
 
 func TestASuspendedInstanceFollowsNothingUntilItIsReleased(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "follow: \">=1.4, <2\"\nsuspend: false\n")
 	suspend := func(from, to string) {
@@ -336,6 +337,7 @@ func TestASuspendedInstanceFollowsNothingUntilItIsReleased(t *testing.T) {
 }
 
 func TestAVersionThatWouldBeRefusedIsPassedOver(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "follow: ~1.4\nlevels: {front: 2}\n")
 	f.release(strings.NewReplacer("front:", "rear:", "aspect: front", "aspect: rear").Replace, "1.4.1")

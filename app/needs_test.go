@@ -62,6 +62,7 @@ func inFolder(name, extra string) string {
 }
 
 func TestARequestThatHasToWaitIsAnswered202AndShownAndCancelledAtOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	t.Cleanup(stop)

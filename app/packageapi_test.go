@@ -90,6 +90,7 @@ func uploaded(t *testing.T, s *process.Server, dir string) string {
 }
 
 func TestSubscribersAreToldOfPackagesThatComeByAPIAndByGit(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	defer stop()
@@ -137,6 +138,7 @@ func TestSubscribersAreToldOfPackagesThatComeByAPIAndByGit(t *testing.T) {
 }
 
 func TestAPackageThatIsUploadedRunsAndOneThatIsDisabledDoesNot(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
 	defer stop()

@@ -58,6 +58,7 @@ func (f *followed) catalogue() string {
 }
 
 func TestAProposalOfOtherPackagesIsPreviewedAndChangesNothingThatRuns(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "follow: \"*\"\n")
 	f.upstream("nine.git", nil, "1.4.0", "9.0.0")
@@ -113,6 +114,7 @@ func TestACommitThatBringsARepositoryGetsItsPinsFromThere(t *testing.T) {
 }
 
 func TestAProposalIsHeldAgainstTheCommitThatItsAuthorHasSeen(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "")
 	f.release(nil, "1.4.1")

@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // proposingReplicas are replicas whose requests are proposed on a forge, and instances of theirs that run.
@@ -70,6 +71,7 @@ func (p *proposingReplicas) gone() {
 }
 
 func TestAReplicaCarriesOnWhatAnotherHasProposed(t *testing.T) {
+	testenv.Chaos(t, "Redis")
 	t.Parallel()
 
 	p := newProposingReplicas(t, 2, 6, nil)

@@ -200,6 +200,7 @@ func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testin
 }
 
 func TestAProposedRequestIsRolledBackWhenItsPullRequestIsClosed(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	p := newProposing(t, "{pullRequest: [SCALE]}", nil)
@@ -310,6 +311,7 @@ func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
 }
 
 func TestWhatRunsIsLookedAfterWhileARequestWaitsForItsMerge(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	p := newProposing(t, "pull-request", nil)
@@ -326,6 +328,7 @@ func TestWhatRunsIsLookedAfterWhileARequestWaitsForItsMerge(t *testing.T) {
 }
 
 func TestARefusedGrantLeavesNoPullRequest(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	p := newProposing(t, "pull-request", map[string]string{"granting.yaml": "policy: [{name: no-growth, operations: [SCALE], deny: true}]\n"})

@@ -173,12 +173,17 @@ func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 		{"nothing", func() string { return p.commit("Nothing", nil) }, "root ops east west both", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pushers := []string{"east", "ops"}
+			// One of those who may push most but not this: what else they may, others show.
+			pushers := []string{"ops"}
 			switch {
 			case i == 0:
 				pushers = []string{"read", "plan", "pack", "east", "west", "both", "ops", "root"}
-			case strings.Contains(c.may, "both"):
+			case c.may == "root ops both":
 				pushers = []string{"west", "east", "both"}
+			case strings.Contains(c.may, "both"):
+				pushers = []string{"west", "east"}
+			case strings.Contains(c.may, "ops"):
+				pushers = []string{"east", "ops"}
 			}
 			for _, who := range pushers {
 				said, err := p.push(who, c.commit()+":refs/heads/main")
@@ -206,6 +211,7 @@ func TestWhatAPushMayChangeFollowsFromItsPusher(t *testing.T) {
 }
 
 func TestEachPushIsInTheAuditLogAndInGitWithItsPusher(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
@@ -250,6 +256,7 @@ func TestEachPushIsInTheAuditLogAndInGitWithItsPusher(t *testing.T) {
 }
 
 func TestWhoMayReadSomeProjectsDoesNotFetchThemAll(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := servesPushers(t, app.Options{})
 	for who, may := range map[string]bool{"root": true, "read": true, "ops": true, "east": false, "pkge": false} {
@@ -296,6 +303,7 @@ func TestPackageRepositoriesAreTheirPackagersAndLoseNothing(t *testing.T) {
 }
 
 func TestAPushIsKnownByAnIDThatItsHookAloneCanUseOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")

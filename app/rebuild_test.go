@@ -316,6 +316,7 @@ func (h *hooked) lose(meanwhile func()) {
 }
 
 func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsDone(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	t.Run("file", func(t *testing.T) { operationsWhoseRecordsAreLost(t, newHooked(t, nil)) })
 	t.Run("Redis", func(t *testing.T) { operationsWhoseRecordsAreLost(t, newHooked(t, redisserver.Start(t))) })

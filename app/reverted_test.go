@@ -29,6 +29,7 @@ func (f *followed) pin() string {
 }
 
 func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "")
 	was := f.pin()

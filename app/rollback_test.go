@@ -145,6 +145,7 @@ func (u *upgraded) file(failures string) string {
 }
 
 func TestWhatHasFailedIsRolledBackAtTheBudgetAndTheRestStays(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	u := newUpgraded(t, 3)
 	change(u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollback")})
@@ -165,6 +166,7 @@ func TestWhatHasFailedIsRolledBackAtTheBudgetAndTheRestStays(t *testing.T) {
 }
 
 func TestAllIsTakenBackTheLastOneFirstAndInAFreezeWhereAnAdministratorsFileSaysSo(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	u := newUpgraded(t, 4)
 	change(u.desired, map[string]string{"rollouts/edge.yaml": u.file("rollbackAll, rollbackAnytime: true")})
@@ -195,6 +197,7 @@ func TestAllIsTakenBackTheLastOneFirstAndInAFreezeWhereAnAdministratorsFileSaysS
 }
 
 func TestARolloutOfAVersionPinsTheNewestSelectsByMetadataAndRetriesWhatFailed(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	u := newUpgraded(t, 3)
 	change(u.desired, map[string]string{"rollouts/edge.yaml": "# to the newest\nselect: {product: small, labels: {tier: t0}}\nto: {version: 1.x, params: {mode: fast}}\natOnce: 5\n"})
@@ -244,6 +247,7 @@ func TestARolloutOfAVersionPinsTheNewestSelectsByMetadataAndRetriesWhatFailed(t 
 }
 
 func TestAFileOfARolloutThatPassesWindowsNeedsAnAdministrator(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")

@@ -42,6 +42,7 @@ func cloud() map[string]*desired.VIM {
 }
 
 func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFollowed(t, "")
 	f.upstream("same.git", nil, "1.4.0")
@@ -115,6 +116,7 @@ func (f *followed) terminates(state string) {
 }
 
 func TestAnInstanceThatGoesInThePushOfItsVIMIsTerminatedByTheDefinitionBefore(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	for name, how := range map[string]func(f *followed) map[string]string{
 		"removed": func(*followed) map[string]string { return map[string]string{"vims": "", "instances": ""} },
@@ -186,6 +188,7 @@ func (f *followed) problems(n int) {
 }
 
 func TestOnAForgeWhatInstancesNeedOfTheSettingsCountsUntilTheyHaveGone(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newForged(t)
 	f.onForge("Tidy up", map[string]string{"vims": "", "repositories.yaml": "", "README.md": "nothing here\n"})

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAServerThatMeasuresNothingDoesTheSameAndCountsNone(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	const id = "3a5c1f0e-0000-4000-8000-00000000000b"
 	// Each is counted where an instance is instantiated from a commit, and shown to a client.

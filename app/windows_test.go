@@ -15,6 +15,7 @@ import (
 )
 
 func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")

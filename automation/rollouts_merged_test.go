@@ -47,6 +47,7 @@ func TestWhatWasMergedOtherwiseThanProposedIsTheRolloutsAndIsNotTakenBack(t *tes
 }
 
 func TestWhatIsMergedJustAfterTheInstancesWereLookedAtIsNotPassedOver(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	w := newProposing(t)
@@ -63,6 +64,7 @@ func TestWhatIsMergedJustAfterTheInstancesWereLookedAtIsNotPassedOver(t *testing
 }
 
 func TestWhatAReviewerHasTakenTheTargetFromIsPassedOver(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	w := newProposing(t)

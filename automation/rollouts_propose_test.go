@@ -383,6 +383,7 @@ func (w *proposing) ledger() *desired.Ledger {
 }
 
 func TestAKillAtAnyMomentOpensNoPullRequestTwiceAndStrandsNone(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	w := newProposing(t)

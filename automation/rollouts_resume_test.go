@@ -5,10 +5,12 @@ import (
 
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // People are shown what is decided, which the runner writes down a moment later.
 func TestAResumeCountsForAHaltThatIsNotWrittenDownYet(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	w := newProposing(t)

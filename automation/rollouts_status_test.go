@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // movingRepo has something happen the first time that somebody looks at instances.
@@ -24,6 +25,7 @@ func (r *movingRepo) Heads(after string) iter.Seq[desired.Head] {
 // A ledger of before beside instances of now tells what never was: a rollout at its end of which one instance was
 // just taken back.
 func TestAStatusIsOfOneMomentAlsoWhereTheLedgerMovesMeanwhile(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, status := range map[string]func(r *Rollouts) (RolloutStatus, error){

@@ -37,7 +37,7 @@ type vmWalk struct {
 }
 
 // onOpenStack gives the walk a network of its own and the VIM openstack-a: the real cloud
-// where one is given, else one inside this process. outfit may add to the machines.
+// where one is given and all is to be done there, else one inside this process. outfit may add to the machines.
 func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 	w.Helper()
 	var cloud osenv.Cloud
@@ -48,6 +48,7 @@ func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 		}
 	}}
 	if atRealCloud() {
+		osenv.NeedFull(w)
 		cloud = osenv.OpenStack(w)
 		v.network = netns.StartOpenStack(w, cloud, subnet, how)
 		w.patience = vmPatience

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // given is what a script of the older contract is given of each input.
@@ -81,6 +83,7 @@ const scaleIn = `{
 }`
 
 func TestAnOlderScriptIsToldOfTheInstanceAsItWasAndAsItIs(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
 	if err := os.WriteFile(clouds, []byte(`{"clouds":{"openstack":{"region_name":"R","auth":{"auth_url":"http://keystone/v3","username":"u","password":"p",
@@ -148,6 +151,7 @@ func TestAnOlderScriptIsToldOfTheInstanceAsItWasAndAsItIs(t *testing.T) {
 }
 
 func TestAnOlderScriptIsToldOfPodsAndOfTheMomentsOfAnInstance(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"vim","cluster":{"server":"https://10.0.0.1:6443","certificate-authority-data":"UEVN"}}],

@@ -204,6 +204,7 @@ func TestADriverThatFailsHandsOverWhatTheNextAttemptNeeds(t *testing.T) {
 }
 
 func TestWhatAScriptHandsBackIsADictOfPlainData(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	needPython(t)
 	dict := `pickle.dumps({"user_script_err_handling_data": {"a": (1, {2})}})`
@@ -280,6 +281,7 @@ func TestWhatAScriptHandsBackIsADictOfPlainData(t *testing.T) {
 }
 
 func TestTheExitCodeOfAnOlderScriptIsPassedOn(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	needPython(t)
 	const half = "import pickle, sys\nprint('half')\nsys.exit('no route')\n"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -59,6 +60,7 @@ func computing(t *testing.T, class string) hooks.Call {
 }
 
 func TestOfAUserDataClassWhatJibeDoesNotKnowByItselfIsTaken(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	r := newRunner(t)
 	var said []string

@@ -34,6 +34,7 @@ func (f *fleet) mirror(name, remote string) *gitrepo.Repo {
 }
 
 func TestAReplicaWhoseMirrorIsBehindLeavesWhatAnotherHasMadeAsItIs(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFleet(t)
 	forge := filepath.Join(t.TempDir(), "forge.git")

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // paced starts a world whose desired repository is on a remote to which pushes are kept apart by the
@@ -69,6 +70,7 @@ func (w *world) pinned(instance string) bool {
 const other = "6c1f2e63-0b1d-4b4d-9b40-707b75c2f1bb"
 
 func TestTheOnlyWorkerPutsADriftRightWhileAnothersCommitWaitsForThePushInterval(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	// Where the machine stands still until the interval is over, nothing is shown: it is tried again with a longer one.
@@ -104,6 +106,7 @@ func rightedWhileACommitWaits(t *testing.T, interval time.Duration) bool {
 }
 
 func TestACommitThatWaitsWhenTheProcessEndsIsMadeByTheNextOne(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	interval := gitrepo.MaxPushInterval

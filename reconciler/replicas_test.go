@@ -107,6 +107,7 @@ func (b *blocked) Run(ctx context.Context, c hooks.Call) (hooks.Output, error) {
 }
 
 func TestASleeperIsFencedAndItsHookRunsAgainElsewhere(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	f := newFleet(t)
 	sleeps := &blocked{runs: make(chan struct{}, 1), free: make(chan struct{})}
@@ -175,6 +176,7 @@ func (s scripted) Open(ctx context.Context, tree string) (*vnfd.Package, error) 
 }
 
 func TestWhatReplicasWriteStaysInOrderHoweverTheyAreStopped(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	const seed = 40
 	rnd := rand.New(rand.NewPCG(seed, seed))

@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // validate runs `jibe validate` in a folder of the clone.
@@ -61,7 +62,7 @@ func (p *planned) rename(from, to string) {
 }
 
 func TestValidateSaysOfFilesThatAreNotCommittedWhatTheHookSaysOfTheirPush(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	for name, c := range map[string]struct {
 		change  func(p *planned)
 		options []string
@@ -158,6 +159,7 @@ func TestValidateAndPlanFindTheRepositoryFromAnyFolderAndFailWhereThereIsNone(t 
 }
 
 func TestAnExportWithoutGitIsCheckedAsFarAsItsFilesGo(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	if err := os.RemoveAll(filepath.Join(p.dir, ".git")); err != nil {
 		t.Fatal(err)
@@ -241,6 +243,7 @@ func TestNeitherTheCloneNorItsIndexChangesAndWhatGitIgnoresDoesNotCount(t *testi
 }
 
 func TestValidateNamesWhatCanNotBeObeyedOfTheBranchAsItStands(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	p.write("instances/bad/vnf.yaml", "nam: x\n")
 	p.commit("push", "-q", "origin", "HEAD:main") // as on a forge, which asks no hook
@@ -251,6 +254,7 @@ func TestValidateNamesWhatCanNotBeObeyedOfTheBranchAsItStands(t *testing.T) {
 }
 
 func TestACloneThatIsBehindIsAdvisedToFetchFirstAndTakesNothingOfOthersBack(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	other := *p
 	other.dir = filepath.Join(t.TempDir(), "other")

@@ -110,6 +110,7 @@ func (p *planned) plan(args ...string) (what, out string, err error) {
 }
 
 func TestThePlanOfABranchIsWhatItWouldChangeOnceMerged(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	p.git("-C", p.dir, "switch", "-q", "-c", "upgrade")
 	p.write("instances/a/vnf.yaml", "name: a\nvnfdId: v2\n\n\n\nflavour: simple\n")
@@ -191,6 +192,7 @@ func TestTheExitCodeOfAPlanSaysWhetherSomethingWouldChange(t *testing.T) {
 }
 
 func TestThePlanAsJSONHasEverything(t *testing.T) {
+	kit.Long(t)
 	p := newPlanned(t)
 	p.answer = `{"problems": [], "previews": [{"instance": "i", "dir": "instances/a", "operation": "CHANGE_VNFPKG", "filled": ["generation: 1"],
 		"steps": [{"stage": 0, "action": "apply", "object": "X", "from": -1}], "diff": [{"object": "X", "field": "f", "want": "1"}]}]}`

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // tryHook runs the script as a hook of an example package.
@@ -71,6 +73,7 @@ func TestAttributesOfAHooksInputAreTakenFromAFile(t *testing.T) {
 }
 
 func TestAHookThatFailsHereSaysWhatItWouldDoToTheOperation(t *testing.T) {
+	kit.Long(t)
 	for name, x := range map[string]struct {
 		script string
 		args   []string

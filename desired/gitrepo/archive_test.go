@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -53,6 +54,7 @@ func has(t *testing.T, dir, object string) bool {
 }
 
 func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, revs := longHistory(t, 20)
@@ -165,6 +167,7 @@ func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
 }
 
 func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, revs := longHistory(t, 10)
@@ -228,6 +231,7 @@ func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
 }
 
 func TestHistoryStaysThatAnOperationGoesBy(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, revs := longHistory(t, 10)
@@ -242,6 +246,7 @@ func TestHistoryStaysThatAnOperationGoesBy(t *testing.T) {
 }
 
 func TestACutKeepsMergesBranchesAndTags(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, revs := longHistory(t, 4)
@@ -284,6 +289,7 @@ func TestACutKeepsMergesBranchesAndTags(t *testing.T) {
 }
 
 func TestACutIsRefusedWhereItWouldLoseSomething(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, _ := longHistory(t, 5)
@@ -332,6 +338,7 @@ func TestACutIsRefusedWhereItWouldLoseSomething(t *testing.T) {
 }
 
 func TestACutByAgeKeepsTheStateAtThatTime(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	opt, revs := longHistory(t, 10) // one second apart, and notes between them

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
@@ -59,6 +60,7 @@ func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
 }
 
 func TestTheRequestBehindARevisionIsFoundWhereJibeMadeItsCommit(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{Key: testKey})

@@ -73,6 +73,7 @@ func (f *hangingForge) waiting() error {
 }
 
 func TestWritesGoOnWhileTheRemoteIsAskedAndDoesNotAnswer(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := newHangingForge(t)
@@ -125,6 +126,7 @@ func TestAWriteToARemoteThatHangsIsRefusedInTimeAndSucceedsLater(t *testing.T) {
 }
 
 func TestAPullThatOverlapsWithWritesIsNotTakenForARewrittenHistory(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := newHangingForge(t)

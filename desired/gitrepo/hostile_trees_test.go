@@ -68,6 +68,7 @@ func TestATreeThatUnfoldsToBillionsIsRefusedAtAdmission(t *testing.T) {
 }
 
 func TestFilesWithWindowsThatUnfoldToBillionsAreRefused(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)
@@ -82,6 +83,7 @@ func TestFilesWithWindowsThatUnfoldToBillionsAreRefused(t *testing.T) {
 }
 
 func TestFoldersWithoutInstancesCostNothingHoweverManyTheyUnfoldTo(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)
@@ -138,6 +140,7 @@ func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testi
 }
 
 func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)

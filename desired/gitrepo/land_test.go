@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -93,6 +94,7 @@ func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
 }
 
 func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, c := range map[string]struct {
@@ -352,6 +354,7 @@ func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
 }
 
 func TestABranchFromBeforeAPinIsPreviewedAsItWouldLand(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{Key: testKey})

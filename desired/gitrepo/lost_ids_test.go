@@ -163,6 +163,7 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 }
 
 func TestWhatWasMovedWithoutItsIDGoesWhenThatIsRemovedToo(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r, person, _ := forged(t)
@@ -177,6 +178,7 @@ func TestWhatWasMovedWithoutItsIDGoesWhenThatIsRemovedToo(t *testing.T) {
 }
 
 func TestAnIDOfWhatDoesNotRunMayBeChanged(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r, person, _ := forged(t)
@@ -192,6 +194,7 @@ func TestAnIDOfWhatDoesNotRunMayBeChanged(t *testing.T) {
 }
 
 func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r, person, was := forged(t)
@@ -222,6 +225,7 @@ func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
 }
 
 func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r, person, was := forged(t)
@@ -260,6 +264,7 @@ func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
 }
 
 func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r, person, was := forged(t)
@@ -274,6 +279,7 @@ func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
 }
 
 func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r, person, was := forged(t)

@@ -121,6 +121,7 @@ func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *
 }
 
 func TestADirectoryThatWasAnInstanceOnceIsNotThatOfAMisnamedFile(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge, person := forgeWith(t, map[string]string{"instances/a/vnf.yaml": running(testID(1)), "instances/b/vnf.yaml": running(testID(2))})

@@ -139,6 +139,7 @@ func TestNotesThatCantBeWrittenAreTriedAgain(t *testing.T) {
 // TestNotesThatALockHoldsUpDontGrow has a crash in mind that left the lock of the notes: before, each try wrote
 // all that waits into the journal once more, and each start read all of it.
 func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{})
@@ -284,6 +285,7 @@ func TestNotesAreSharedAsSoonAsAPushMayBeMade(t *testing.T) {
 }
 
 func TestNotesThatSeveralShareAtOnceAllArrive(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

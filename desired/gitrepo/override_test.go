@@ -11,6 +11,7 @@ import (
 )
 
 func TestAnOverrideCountsOnlyByAnAdministratorsPush(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{Key: testKey})

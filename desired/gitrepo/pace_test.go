@@ -116,6 +116,7 @@ func TestAForgeThatLimitsPushesRefusesNoneHoweverMuchIsWritten(t *testing.T) {
 }
 
 func TestThePushAfterAQuietTimeGoesAtOnceAndTheNextWaits(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := newHTTPForge(t)
@@ -159,6 +160,7 @@ func TestThePushAfterAQuietTimeGoesAtOnceAndTheNextWaits(t *testing.T) {
 }
 
 func TestNotesAndPinsTravelWithTheCommitsInOnePush(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	f := newHTTPForge(t)
@@ -247,6 +249,7 @@ func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
 }
 
 func TestItIsToldHowLongEachWriteWasHeldUpByTheInterval(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const interval = 4 * time.Second

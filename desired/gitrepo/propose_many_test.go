@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestManyInstancesAreProposedByOneCommitOnABranchThatIsMadeAnewAtHead(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, remote := range map[string]string{"in its own repository": "", "on a forge": bareRemote(t)} {

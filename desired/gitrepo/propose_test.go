@@ -192,6 +192,7 @@ func TestABranchThatConflictsWithHeadIsLeftToWhoeverMergesIt(t *testing.T) {
 }
 
 func TestProposalsToARemoteAreOnItsBranchAndNoneIsLost(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

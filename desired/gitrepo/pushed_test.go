@@ -115,6 +115,7 @@ func TestThePusherStandsInANoteAndIsBehindWhatThePushChanged(t *testing.T) {
 }
 
 func TestAPushThatGitTookBeforeACrashIsNotedAfterwards(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{Key: testKey})

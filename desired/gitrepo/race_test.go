@@ -183,6 +183,7 @@ func TestReadersSurviveRepacks(t *testing.T) {
 }
 
 func TestManyWritesAreRepackedInTheBackground(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{RepackAbove: 8})

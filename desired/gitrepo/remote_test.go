@@ -57,6 +57,7 @@ func TestTwoProcessesShareARemoteWithoutLoss(t *testing.T) {
 }
 
 func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)
@@ -83,6 +84,7 @@ func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
 }
 
 func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)
@@ -148,6 +150,7 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 }
 
 func TestAnotherMirrorOfTheRemoteHasThePinnedPackages(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

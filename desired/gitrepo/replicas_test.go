@@ -111,6 +111,7 @@ func TestManyWritersOfThreeMirrorsTakeTurnsWithoutLoss(t *testing.T) {
 }
 
 func TestAWriteOfOneReplicaIsReadAtAnother(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge := bareRemote(t)

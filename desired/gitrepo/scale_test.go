@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -93,6 +94,7 @@ func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
 }
 
 func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)

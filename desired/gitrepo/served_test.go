@@ -28,6 +28,7 @@ func served(t testing.TB, r *Repo) string {
 }
 
 func TestRefsThatAreJibesOwnAreNotServed(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := withHook(t)

@@ -148,6 +148,7 @@ func watching(t *testing.T, r *Repo, changed func([]string, bool)) func() {
 }
 
 func TestWhatJibeCommitsItselfLetsGoOfAVIMThatIsNeededNoMore(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge, person := forgeWith(t, map[string]string{
@@ -171,6 +172,7 @@ func TestWhatJibeCommitsItselfLetsGoOfAVIMThatIsNeededNoMore(t *testing.T) {
 }
 
 func TestAVIMThatIsGoneForLongIsNotTakenUpByAnInstanceThatNamesItLater(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge, person := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n"})
@@ -190,6 +192,7 @@ func TestAVIMThatIsGoneForLongIsNotTakenUpByAnInstanceThatNamesItLater(t *testin
 }
 
 func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge, person := forgeWith(t, map[string]string{
@@ -237,6 +240,7 @@ func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
 }
 
 func TestANFVOThatIsMissingIsAProblemAndNobodyGrantsInItsPlace(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	const nfvo = "- {name: nfvo-a, type: nfvo, endpoint: https://nfvo.example.com}\n"
@@ -312,6 +316,7 @@ func TestAPackageRepositoryThatIsNeededCountsUntilItIsNotAlsoAfterARestart(t *te
 }
 
 func TestTheFormerDefinitionOfAVIMIsFoundForWhatGoesWithIt(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	forge, person := forgeWith(t, map[string]string{

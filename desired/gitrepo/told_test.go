@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestCommitsSinceOneAreListedWithWhoMadeThem(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	remote := bareRemote(t)
@@ -73,6 +75,7 @@ func TestACommitThatCompletesAnotherIsToldFromOneThatSomebodyAskedFor(t *testing
 }
 
 func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	remote := bareRemote(t)
@@ -113,6 +116,7 @@ func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
 }
 
 func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	remote := bareRemote(t)
@@ -146,6 +150,7 @@ func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
 }
 
 func TestABranchOfTheRemoteIsRemovedOnceAndTheOneThatRunsNever(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	remote := bareRemote(t)

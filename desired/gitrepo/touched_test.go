@@ -98,6 +98,7 @@ func TestWhatAPushTouchesIsAllThatDiffers(t *testing.T) {
 }
 
 func TestAFewTreesThatUnfoldToBillionsAreNotWalked(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	r := openRepo(t, Options{})

@@ -212,6 +212,7 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 }
 
 func TestAPushIsRefusedWhoseCommitsAreNotAllSigned(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	s := newSeal(t, "alice")

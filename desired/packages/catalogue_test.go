@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // What a person has configured for git is none of the tests'.
@@ -135,6 +136,7 @@ func (l *lab) version(tree string) string {
 }
 
 func TestAMovedBranchDoesNotChangeAPin(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -168,6 +170,7 @@ func TestAMovedBranchDoesNotChangeAPin(t *testing.T) {
 }
 
 func TestAPinOutlivesItsUpstreamAndGarbageCollection(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -209,6 +212,7 @@ func TestAPinOutlivesItsUpstreamAndGarbageCollection(t *testing.T) {
 }
 
 func TestTheHighestSemanticVersionAmongTagsIsFound(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -276,6 +280,7 @@ func TestABadPackageHidesNoGoodOne(t *testing.T) {
 }
 
 func TestARepositoryThatIsAwayKeepsWhatItHad(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
@@ -35,6 +36,7 @@ func (l *lab) vouch(dir, file string, manifest bool) {
 const vouched = "Files/kubernetes/web.yaml"
 
 func TestAPackageWithAWrongChecksumIsShownWithItsProblemAndNobodyGetsIt(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	for name, manifest := range map[string]bool{"TOSCA-Metadata/TOSCA.meta": false, "vnf.mf": true} {
@@ -125,6 +127,7 @@ func TestAnUnsoundPackageIsNoVersionToFollowButOneToLeave(t *testing.T) {
 }
 
 func TestAPackageIsCheckedOnceForAllItsVersionsProposalsAndPins(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -6,9 +6,11 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAChangeOfRepositoriesAloneLetsNoFurtherHooksRun(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // shown is what a catalogue has, newest first.
@@ -29,6 +30,7 @@ func (l *lab) refs() string {
 }
 
 func TestProposedRepositoriesChangeNothingOfTheCatalogue(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -69,6 +71,7 @@ func TestProposedRepositoriesChangeNothingOfTheCatalogue(t *testing.T) {
 }
 
 func TestAProposalFetchesOnlyWhatIsNewInIt(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -98,6 +101,7 @@ func TestAProposalFetchesOnlyWhatIsNewInIt(t *testing.T) {
 }
 
 func TestProposalsAtOnceDoNotSeeEachOther(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -22,6 +22,7 @@ import (
 )
 
 func TestManyReadersShareOnePackage(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -157,6 +158,7 @@ func looseObject(t *testing.T, bare, kind, content string) string {
 }
 
 func TestHostileTreesAreRefusedByName(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -218,6 +220,7 @@ func TestHostileTreesAreRefusedByName(t *testing.T) {
 }
 
 func TestWhatIsKeptIsFoundByItsVNFDIdWhateverTheRepositoriesHave(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // keygen makes an SSH key and returns its line of allowed signers.
@@ -136,6 +137,7 @@ func TestOnlyVersionsThatAreSignedAsDemandedAreOffered(t *testing.T) {
 }
 
 func TestTheHostsKeysCountWhateverACommitSays(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -186,6 +188,7 @@ func TestTheHostsKeysCountWhateverACommitSays(t *testing.T) {
 }
 
 func TestATreeThatIsMerelyInTheStoreIsNoPackage(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

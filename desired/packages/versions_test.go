@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // versions is now and all as text: "1.4.1 of 1.4.0 1.4.1".
@@ -37,6 +38,7 @@ func (l *lab) release(up, path, version string) (tree string) {
 }
 
 func TestTheVersionsOfAPackageAreThoseOfItsPathInItsRepositoryAscending(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -84,6 +86,7 @@ func TestAPackageWithoutTagsHasNoVersions(t *testing.T) {
 }
 
 func TestATreeThatItsTagWasMovedFromIsKnownByItsVnfdID(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -110,6 +113,7 @@ func TestATreeThatItsTagWasMovedFromIsKnownByItsVnfdID(t *testing.T) {
 }
 
 func TestVersionsSurviveAnUpstreamThatIsAway(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -98,6 +98,7 @@ func (l *lab) clean() {
 }
 
 func TestAnUploadIsPushedToTheGitServerAndSeenByTheOthers(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	home, head := server(t), &record{}
@@ -192,6 +193,7 @@ func TestEditsOfReplicasAndOfAPersonAreAllKept(t *testing.T) {
 }
 
 func TestACommitThatNobodyWasToldOfIsNotMadeAgain(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	home, head := server(t), &record{}
@@ -233,6 +235,7 @@ func hook(t *testing.T, home desired.Repository, name, script string) {
 }
 
 func TestAPushWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	home, head := server(t), &record{}
@@ -250,6 +253,7 @@ func TestAPushWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 }
 
 func TestAGitServerThatIsAwayOrRefusesIsSaidAndNothingChanges(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	home, head := server(t), &record{}
@@ -287,6 +291,7 @@ func TestAGitServerThatIsAwayOrRefusesIsSaidAndNothingChanges(t *testing.T) {
 }
 
 func TestABranchThatIsGoneIsNotBegunAnew(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	home, head := server(t), &record{}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
@@ -60,6 +61,7 @@ func (l *lab) onboard(r *Record, in Imported) {
 }
 
 func TestWhatIsWrittenIsInTheCatalogueAtOnce(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -97,6 +99,7 @@ func TestWhatIsWrittenIsInTheCatalogueAtOnce(t *testing.T) {
 }
 
 func TestADisabledPackageIsRefusedUntilItIsEnabled(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -118,6 +121,7 @@ func TestADisabledPackageIsRefusedUntilItIsEnabled(t *testing.T) {
 }
 
 func TestPackagesThatCameByGitHaveAnIdThatStays(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)
@@ -153,6 +157,7 @@ func TestPackagesThatCameByGitHaveAnIdThatStays(t *testing.T) {
 }
 
 func TestEditsOfManyAtOnceAreAllKept(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	l := newLab(t)

@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // pluginLock is a lock by a real plugin of age, whose program is in PATH from then on.
@@ -117,6 +118,7 @@ func keptBy(t *testing.T, options secret.LockOptions, away, back func()) {
 }
 
 func TestAPluginOfAgeKeepsTheKey(t *testing.T) {
+	kit.Long(t)
 	options := pluginLock(t)
 	path := os.Getenv("PATH")
 	keptBy(t, options, func() { t.Setenv("PATH", "/nowhere") }, func() { t.Setenv("PATH", path) })

@@ -69,6 +69,7 @@ func scanned(t *testing.T, dir string, all bool) string {
 }
 
 func TestAScanFindsSecretsInClearOfEachCommitAndBranch(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	pem := "-----BEGIN PRIVATE KEY-----\n" + leaked + "\n-----END PRIVATE KEY-----\n"
 	dir := history(t,

@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/nodes"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // bareSite has machines on which nothing of Kubernetes is installed, and a package whose
@@ -136,6 +137,7 @@ func (s *site) tryScript(ctx context.Context, h *netns.Host, action string, sett
 // The repository is a real one, signed and asked by apt; its packages of Kubernetes are built as
 // those of its project, the others are Debian's.
 func TestABareMachineIsInstalledFromAPackageRepository(t *testing.T) {
+	testenv.Chaos(t, "machines")
 	m := nodes.Need(t)
 	repository := t.TempDir()
 	key, err := m.Repository(t.Context(), repository)

@@ -26,6 +26,7 @@ import (
 // Everything on these machines is real: kubeadm, kubelets, containerd, etcd, haproxy and
 // keepalived. The driver builds the cluster and heals one of its masters.
 func TestAMasterOfThreeIsHealedWhileTheirAddressAnswers(t *testing.T) {
+	testenv.Chaos(t, "machines")
 	testenv.Program(t, "keepalived", "keepalived")
 	testenv.Program(t, "haproxy", "haproxy")
 	m := nodes.Need(t)

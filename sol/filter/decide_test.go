@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // entry is a resource of which everything is known by its values.
@@ -50,6 +52,7 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 // TestWhatIsDecidedOnValuesIsWhatTheResourceSays compares both answers for random filters
 // and entries.
 func TestWhatIsDecidedOnValuesIsWhatTheResourceSays(t *testing.T) {
+	kit.Long(t)
 	attrs := []string{"id", "name", "state", "auto", "started", "jibe/directory", "jibe/held"}
 	texts := []string{"", "a", "amf", "amf-1", "b", "true", "false", "2026-11-21T02:00:00Z", "2026-11-21T03:00:00+01:00",
 		"2026-11-21T2:00:00Z", "2026-11-21T02:00:00.5Z", "2026-11-21", "instances/a", "INSTANTIATED", "7"}

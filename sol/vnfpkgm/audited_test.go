@@ -9,10 +9,12 @@ import (
 
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
 func TestWhatComesOfAnArchiveIsOnRecordWithWhoSentIt(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	log := &audit.Memory{}

@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // confinedTokens are callers of every kind, by name.
@@ -25,6 +26,7 @@ const confinedTokens = `tokens:
 `
 
 func TestAPackageIsSeenWhereItsRepositoryMayBeUsedAndChangedByThePackagersOfItsProject(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	tokens, err := auth.Parse([]byte(confinedTokens))

@@ -20,6 +20,7 @@ import (
 // A process that is killed leaves files. Each case is what is on the disk at one moment of an
 // upload, and what the next process makes of it.
 func TestAnUploadThatWasInterruptedIsResolvedAtTheNextStart(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	e := setup(t)
@@ -75,6 +76,7 @@ func TestAnUploadThatWasInterruptedIsResolvedAtTheNextStart(t *testing.T) {
 }
 
 func TestAnArchiveIsFetchedFromItsURI(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	data := zipped(t, sample(t, "amf-id"))

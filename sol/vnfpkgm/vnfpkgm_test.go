@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
 )
 
@@ -107,6 +108,7 @@ func TestAPackageLivesFromCreationToDeletion(t *testing.T) {
 }
 
 func TestListsAreFilteredAndSelected(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	published.Held(t)
@@ -145,6 +147,7 @@ func TestListsAreFilteredAndSelected(t *testing.T) {
 }
 
 func TestAFormIsAnUploadToo(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	e := setup(t)
@@ -169,6 +172,7 @@ func TestAFormIsAnUploadToo(t *testing.T) {
 }
 
 func TestWhatCanNotBeUsedIsRefusedWholeAndLeavesNothing(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	published.Held(t)
@@ -255,6 +259,7 @@ func TestWhatCanNotBeUsedIsRefusedWholeAndLeavesNothing(t *testing.T) {
 }
 
 func TestAVnfdIDIsOnePackage(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	e := setup(t)
@@ -317,6 +322,7 @@ func TestManyUploadsAtOnceAreAllOnboarded(t *testing.T) {
 }
 
 func TestWhatIsPushedIsShownAndWhatIsShownCanBePulled(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	published.Held(t)
@@ -385,6 +391,7 @@ func TestAPackageOfAnotherRepositoryIsDisabledAndNotDeleted(t *testing.T) {
 }
 
 func TestNobodyLearnsOrChangesWhatIsNotTheirs(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 
 	e := setup(t)

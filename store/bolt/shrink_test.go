@@ -289,6 +289,7 @@ func TestACopyThatCannotBeMadeLeavesTheStoreAsItWas(t *testing.T) {
 }
 
 func TestAnAnsweredWriteOutlivesAKillWhileTheFileShrinks(t *testing.T) {
+	kit.Long(t)
 	random := rand.New(rand.NewPCG(7, 11)) // the same points each time, as far as a machine can
 	path := filepath.Join(t.TempDir(), "jibe.db")
 	answered := map[string]bool{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/browser"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestEachStateOfHealthIsShownByColourLetterAndWords(t *testing.T) {
@@ -178,6 +179,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 }
 
 func TestOnlyWhatIsTheCallersIsShown(t *testing.T) {
+	testenv.Chaos(t, "Chromium")
 	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{
 		"instances/east/web/vnf.yaml": browser.VNF(1, "web-east", "state: notInstantiated\n"), "instances/west/db/vnf.yaml": browser.VNF(2, "db-west", "state: notInstantiated\n"),
@@ -229,6 +231,7 @@ func mustJSON(text string) string {
 }
 
 func TestAnInstanceOfAnOlderVersionIsMarkedInTheFleet(t *testing.T) {
+	testenv.Chaos(t, "Chromium")
 	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{"instances/a/old/vnf.yaml": browser.VNF(1, "old", ""), "instances/a/older/vnf.yaml": browser.VNF(2, "older", "")})
 	tab := browser.New(t).Tab(t, s, browser.View{})

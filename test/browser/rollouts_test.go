@@ -9,9 +9,11 @@ import (
 	"github.com/jibe-vnfm/jibe/test/browser"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestARolloutIsResumedByTheCommitThatItsButtonHasShownAndThePageFollows(t *testing.T) {
+	testenv.Chaos(t, "Chromium")
 	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{"instances/edge/a/vnf.yaml": browser.VNF(1, "a", ""), "instances/edge/b/vnf.yaml": browser.VNF(2, "b", "")})
 	browser.Await(t, s, 1, "INSTANTIATED")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/browser"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
@@ -72,6 +73,7 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 }
 
 func TestABranchThatConflictsIsSaidToBe(t *testing.T) {
+	testenv.Chaos(t, "Chromium")
 	t.Parallel()
 	const file = "instances/a/web/vnf.yaml"
 	s, _ := browser.Small(t, map[string]string{file: browser.VNF(1, "web", "")})

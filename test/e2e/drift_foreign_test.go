@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, _, _ := b.pushed(twins, "")
 	objects := b.made(id)

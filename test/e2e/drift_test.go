@@ -225,6 +225,7 @@ func TestWhatIsDeletedOrEvictedIsMadeAnewByOneOperationThatNamesIt(t *testing.T)
 }
 
 func TestADeletedStatefulSetComesBackToItsClaims(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	b.volume("data-store-0")
 	id, _, _ := b.pushed(claims, "")

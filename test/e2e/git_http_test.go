@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 func TestClonesAndPushesOverHTTPNeedATokenAndAreValidated(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	at := strings.Replace(b.url, "http://", "http://jibe:"+b.token+"@", 1) + "/git/desired.git"
 	d := process.WorkTreeAt(t, t.TempDir())

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/nodes"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // realNode is a bench whose pods' containers run: a kubelet starts and ends them, and
@@ -29,11 +30,30 @@ type realNode struct {
 	cluster *nodes.Cluster
 }
 
-// TestVNFsWhoseContainersRun has one cluster for all that only real containers show, as its
-// start takes most of the time.
 func TestVNFsWhoseContainersRun(t *testing.T) {
 	t.Parallel()
-	cluster := nodes.Start(t, "10.207.3.0/24", nodes.Options{Images: []string{
+	onRealNode(t, "10.207.3.0/24", map[string]func(*realNode){
+		"AClientNoticesNoBlueGreenChangeWithoutAScript":          func(n *realNode) { n.blueGreen("") },
+		"AClientNoticesNoBlueGreenChangeThatIsTakenBack":         (*realNode).takenBack,
+		"AClientNoticesNoRollingChangeAndPodsDrainBeforeTheyEnd": (*realNode).rolling,
+		"AClientNoticesNoHealAndNoScaleIn":                       (*realNode).healsAndShrinks,
+	})
+}
+
+func TestVNFsWhoseContainersRunKeepWhatTheyHave(t *testing.T) {
+	testenv.Chaos(t, "a node that runs containers")
+	onRealNode(t, "10.207.6.0/24", map[string]func(*realNode){
+		"AClientNoticesNoBlueGreenChangeWithTheDocumentsPatch":    func(n *realNode) { n.blueGreen(naive(2)) },
+		"RequestsUnderWayEndWellWhileConnectionsDrain":            (*realNode).drains,
+		"AContainerUpdateRestartsWhoItConcernsAndReachesThemOnly": (*realNode).containerUpdate,
+		"AStatefulSetKeepsWhatItsPodsWroteOverHealAndUpdate":      (*realNode).keepsVolumes,
+	})
+}
+
+// onRealNode has one cluster for all tests, as its start takes most of the time.
+func onRealNode(t *testing.T, subnet string, tests map[string]func(*realNode)) {
+	t.Helper()
+	cluster := nodes.Start(t, subnet, nodes.Options{Images: []string{
 		webImage(1), webImage(2), "nginx:1.27-alpine", "nginx:1.28-alpine",
 	}})
 	s := serve(t, filepath.Join(t.TempDir(), "data"), "--hook-timeout", "60s")
@@ -41,16 +61,7 @@ func TestVNFsWhoseContainersRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	benchAt(t, s, cluster.Config, cluster.Kubeconfig).permit()
-	for name, test := range map[string]func(*realNode){
-		"AClientNoticesNoBlueGreenChangeWithoutAScript":           func(n *realNode) { n.blueGreen("") },
-		"AClientNoticesNoBlueGreenChangeWithTheDocumentsPatch":    func(n *realNode) { n.blueGreen(naive(2)) },
-		"AClientNoticesNoBlueGreenChangeThatIsTakenBack":          (*realNode).takenBack,
-		"AClientNoticesNoRollingChangeAndPodsDrainBeforeTheyEnd":  (*realNode).rolling,
-		"AClientNoticesNoHealAndNoScaleIn":                        (*realNode).healsAndShrinks,
-		"RequestsUnderWayEndWellWhileConnectionsDrain":            (*realNode).drains,
-		"AContainerUpdateRestartsWhoItConcernsAndReachesThemOnly": (*realNode).containerUpdate,
-		"AStatefulSetKeepsWhatItsPodsWroteOverHealAndUpdate":      (*realNode).keepsVolumes,
-	} {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(&realNode{benchAt(t, s, cluster.Config, cluster.Kubeconfig), cluster})

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // flavoured is the example package with two flavours.
@@ -28,6 +30,7 @@ func (b *bench) state(id string) string {
 // A VNF is scaled to levels, stopped, started and given another flavour, by requests and by
 // commits, and subscribers hear of all of it.
 func TestAVNFIsStoppedStartedAndGivenAnotherFlavour(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	r := newReceiver(t)
 	b.subscribe(r, object{"operationTypes": []string{"OPERATE", "CHANGE_FLAVOUR", "SCALE_TO_LEVEL"}})

@@ -112,6 +112,7 @@ func TestAMovedDirectoryNeedsAnID(t *testing.T) {
 }
 
 func TestManyTerminationsNeedToBeSaid(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	dir := "instances/many/" + b.namespace
@@ -132,6 +133,7 @@ func TestManyTerminationsNeedToBeSaid(t *testing.T) {
 }
 
 func TestPlanSaysWhatAPushWouldDoAndItsExitCodeWhetherItWould(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	file := "instances/plan/" + b.namespace + "/vnf.yaml"

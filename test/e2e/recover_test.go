@@ -149,6 +149,7 @@ func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *te
 }
 
 func TestAWebhookThatAlwaysRefusesEndsTheOperationWithItsWords(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, _, _ := b.pushed(twins, "")
 	var open atomic.Bool

@@ -12,6 +12,7 @@ import (
 )
 
 func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	id, file, d := b.pushed(twins, "")
 	suspend := func(on bool) {

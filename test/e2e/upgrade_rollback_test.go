@@ -144,6 +144,7 @@ func TestABlueGreenChangeThatFailsAfterTheSwitchIsSwitchedBackFirst(t *testing.T
 }
 
 func TestANewImageThatCanNotBePulledLeavesTrafficAndARevertOfTheCommitTakesItBack(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)

@@ -215,6 +215,7 @@ func TestTheCoordinationScriptOfARollingChangeRunsWhenTheNewPodsAreReady(t *test
 }
 
 func TestEveryKindOfWorkloadAndJobIsCarriedOverByARollingChange(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newStage(t)
 	all := func(n int) release {
 		return release{n: n, vdus: []vdu{

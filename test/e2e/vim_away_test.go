@@ -86,6 +86,7 @@ func (w *wire) cut() {
 }
 
 func TestAVIMThatIsAwayForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
+	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
 	w := newWire(t)
 	c := b.connection(b.account("jibe", "cluster-admin"))

@@ -26,6 +26,7 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks/kubecluster"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // The VDUs of the example package of a cluster.
@@ -48,6 +49,7 @@ type vnf struct {
 }
 
 func TestAClusterThatKubeadmMadeOfMachinesGrowsShrinksAndHealsUnderTraffic(t *testing.T) {
+	testenv.Chaos(t, "machines")
 	v := newVNF(t, "10.207.2.0/24")
 	v.sub("InstantiateMakesAMasterAndTwoWorkers", instantiate)
 	url := v.workload()

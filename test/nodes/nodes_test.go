@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // A cluster of one node for all that is asserted: its start is most of the time.
 func TestAClusterOfOneNodeRunsRealContainers(t *testing.T) {
+	testenv.Chaos(t, "machines")
 	c := Start(t, "10.207.1.0/24", Options{Images: []string{"local/web:1.0", "local/web:2.0"}})
 	address := deploy(t, c, "web", "local/web:1.0", 2)
 	t.Run("AServiceLeadsToEachOfItsPods", func(t *testing.T) { leads(t, c, address) })

@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/nfvo"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // newGranted is a process with two VIMs whose operations an NFVO grants; more are further lines
@@ -188,7 +189,7 @@ func (f *forge) restored(dir, words string) {
 }
 
 func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f, n := newGranted(t, "")
 	n.Decide(func(nfvo.Ask) nfvo.Decision {
@@ -220,6 +221,7 @@ func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
 }
 
 func TestAnNFVOThatIsAwayOrWrongEndsAnOperationWithTheReason(t *testing.T) {
+	testenv.Chaos(t, "git")
 	kit.Long(t) // alone: it judges times
 	f, n := newGranted(t, "", "--start-timeout", "3s")
 	refused := "not done within 3s; the last error was: the NFVO gives no answer: POST " + n.URL + "/grant/v1/grants was answered with 502 Bad Gateway"

@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // twoVIMs are two VIMs, of which the one called a is the default, or b.
@@ -110,7 +111,7 @@ const (
 )
 
 func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
@@ -182,7 +183,7 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 }
 
 func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
@@ -209,7 +210,7 @@ func moved(t *testing.T, f *forge, more string) string {
 }
 
 func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newLocal(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
@@ -224,7 +225,7 @@ func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
 }
 
 func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{"vims/b.yaml": "type: sim\n", amfDir + "/vnf.yaml": amfText})

@@ -195,6 +195,7 @@ func TestABranchThatNamesWhatItWouldHaveCalledIsNotPlannedByItself(t *testing.T)
 }
 
 func TestAForgeThatCanNotBeToldIsRefusedAtTheStart(t *testing.T) {
+	kit.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for name, test := range map[string]struct {

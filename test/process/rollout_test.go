@@ -18,6 +18,7 @@ import (
 
 // Process, VIM and sites fail at random moments; a seed that is printed says at which.
 func TestARolloutKeepsItsLimitsThroughKillsAndAVIMThatIsAwayHaltsAtItsBudgetAndUpgradesNothingTwice(t *testing.T) {
+	testenv.Chaos(t, "git")
 	kit.Long(t) // alone: it judges times
 	const failing = 4
 	sites := process.Number(t, "JIBE_ROLLOUT_SITES", 60)

@@ -66,7 +66,7 @@ func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testin
 }
 
 func TestTheSmokeTestSaysWhatFailedAndTakesItAway(t *testing.T) {
-	kit.Long(t)
+	testenv.Chaos(t, "git")
 	t.Parallel()
 	s := process.Start(t, t.TempDir()) // it has no VIM
 	out, said, code := s.CLI(t, "smoke-test", "--image", "registry.example/jibe:1")

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // notification is one that breaks no rule, but for what change does.
@@ -109,6 +111,7 @@ func TestMissingDefinitionsSkipAndSaySoUnlessTheyAreRequired(t *testing.T) {
 }
 
 func TestEveryCorrectionOfTheDefinitionsStillCorrectsSomething(t *testing.T) {
+	kit.Long(t)
 	Need(t)
 	demanded := map[string]bool{}
 	misplacements, singles := 0, 0
@@ -148,6 +151,7 @@ func TestEveryCorrectionOfTheDefinitionsStillCorrectsSomething(t *testing.T) {
 }
 
 func TestEveryInterfaceHasDescriptionsThatTellGoodFromBad(t *testing.T) {
+	kit.Long(t)
 	Need(t)
 	get := &http.Request{Method: http.MethodGet, URL: &url.URL{}}
 	answer := func(status int, body string) Answer {

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -111,6 +112,7 @@ func (c *ca) signEd25519(content, by string) string {
 }
 
 func TestOfASealedPackageNoByteCanBeChanged(t *testing.T) {
+	kit.Long(t)
 	c := newCA(t)
 	c.issue("ed", "root", "ed25519")
 	archive := strings.Repeat("the bytes of an archive. ", 20)
