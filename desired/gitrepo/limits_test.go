@@ -100,9 +100,16 @@ func TestALimitOfBranchesFoldersAndSizesIsToldToWhoAsksAndKeepsNobodyElse(t *tes
 	if err == nil {
 		t.Error("a file that is too large was taken")
 	}
+	var all sync.WaitGroup
 	for n := 2; n < 30; n++ {
-		mustWrite(t, r, testID(n), desired.APIDir(testID(n)), 1)
+		all.Go(func() { // at once, which takes few pushes
+			id := testID(n)
+			if _, err := r.Write(t.Context(), desired.Write{Instance: id, Dir: desired.APIDir(id), Subject: "s", Change: setLevel(id, 1)}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	all.Wait()
 	mustWrite(t, r, id, "", 3)
 	most, refused := f.Seen(t)
 	if fmt.Sprint(refused) != "[branches file]" || most.Entries > 30 || most.Depth > 4 {
