@@ -179,7 +179,6 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 }
 
 func TestOnlyWhatIsTheCallersIsShown(t *testing.T) {
-	testenv.Chaos(t, "Chromium")
 	t.Parallel()
 	s, _ := browser.Small(t, map[string]string{
 		"instances/east/web/vnf.yaml": browser.VNF(1, "web-east", "state: notInstantiated\n"), "instances/west/db/vnf.yaml": browser.VNF(2, "db-west", "state: notInstantiated\n"),

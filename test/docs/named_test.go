@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,8 @@ import (
 var namedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9_]*)`")
 
 func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
-	tests, n := testsOf(t), 0
+	tests, _ := testsOf(t)
+	n := 0
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".md") {
 			return err
@@ -36,6 +38,31 @@ func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
 	}
 	if n < 300 {
 		t.Errorf("only %d names were read", n)
+	}
+}
+
+// A promise that only "make chaos" proves is one that a change can break unseen.
+func TestWhatAPagePromisesIsProvenAtEachChange(t *testing.T) {
+	_, atEachChange := testsOf(t)
+	for _, page := range []string{"sol-conformance.md", "threat-model.md", "guide/slips.md", "guide/page.md", "guide/page-changes.md"} {
+		text, err := os.ReadFile(filepath.Join(root, "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		for i, line := range strings.Split(string(text), "\n") {
+			names := namedTest.FindAllStringSubmatch(line, -1)
+			if !strings.HasPrefix(line, "|") || len(names) == 0 {
+				continue
+			}
+			rows++
+			if !slices.ContainsFunc(names, func(name []string) bool { return atEachChange[name[1]] }) {
+				t.Errorf("%s:%d: make chaos alone proves it: name a test that runs at each change, or let one of these do so", page, i+1)
+			}
+		}
+		if rows < 5 {
+			t.Errorf("%s: only %d rows were read: the page has another form", page, rows)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ func TestEveryRowOfThePageOfSlipsIsATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := testsOf(t)
+	tests, _ := testsOf(t)
 	named := regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
 	rows := 0
 	for i, line := range strings.Split(string(page), "\n") {
@@ -46,22 +46,25 @@ func TestEveryRowOfThePageOfSlipsIsATest(t *testing.T) {
 	}
 }
 
-// testsOf are the names of all tests.
-func testsOf(t *testing.T) map[string]bool {
+// testsOf are the names of all tests. Of each it says whether it runs at each change, or
+// "make chaos" alone runs it.
+func testsOf(t *testing.T) (all, atEachChange map[string]bool) {
 	t.Helper()
 
-	all, err := allTests()
+	found, err := allTests()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	return all
+	return found.all, found.atEachChange
 }
 
+type declaredTests struct{ all, atEachChange map[string]bool }
+
 // allTests reads each file of tests once, as several pages name tests.
-var allTests = sync.OnceValues(func() (map[string]bool, error) {
-	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
-	all := map[string]bool{}
+var allTests = sync.OnceValues(func() (declaredTests, error) {
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(.*\n(\ttestenv\.Chaos\()?`)
+	found := declaredTests{map[string]bool{}, map[string]bool{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -76,11 +79,14 @@ var allTests = sync.OnceValues(func() (map[string]bool, error) {
 			return err
 		}
 		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
-			all[m[1]] = true
+			found.all[m[1]] = true
+			if m[2] == "" {
+				found.atEachChange[m[1]] = true
+			}
 		}
 
 		return nil
 	})
 
-	return all, err
+	return found, err
 })

@@ -40,8 +40,9 @@ func TestVNFsWhoseContainersRun(t *testing.T) {
 	})
 }
 
-func TestVNFsWhoseContainersRunKeepWhatTheyHave(t *testing.T) {
+func TestVNFsWhoseContainersRunKeepRequestsAndData(t *testing.T) {
 	testenv.Chaos(t, "a node that runs containers")
+	t.Parallel()
 	onRealNode(t, "10.207.6.0/24", map[string]func(*realNode){
 		"AClientNoticesNoBlueGreenChangeWithTheDocumentsPatch":    func(n *realNode) { n.blueGreen(naive(2)) },
 		"RequestsUnderWayEndWellWhileConnectionsDrain":            (*realNode).drains,

@@ -221,8 +221,7 @@ func TestAnInstanceRunsAtTheVIMThatTheNFVOGrants(t *testing.T) {
 }
 
 func TestAnNFVOThatIsAwayOrWrongEndsAnOperationWithTheReason(t *testing.T) {
-	testenv.Chaos(t, "git")
-	kit.Long(t) // alone: it judges times
+	testenv.Chaos(t, "git") // alone: it judges times
 	f, n := newGranted(t, "", "--start-timeout", "3s")
 	refused := "not done within 3s; the last error was: the NFVO gives no answer: POST " + n.URL + "/grant/v1/grants was answered with 502 Bad Gateway"
 	var asks []nfvo.Ask

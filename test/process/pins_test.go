@@ -12,7 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // twoVIMs are two VIMs, of which the one called a is the default, or b.
@@ -111,7 +110,7 @@ const (
 )
 
 func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
-	testenv.Chaos(t, "git")
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
@@ -183,7 +182,7 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 }
 
 func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
-	testenv.Chaos(t, "git")
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	id := desired.DeriveID(amfDir)
@@ -210,7 +209,7 @@ func moved(t *testing.T, f *forge, more string) string {
 }
 
 func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
-	testenv.Chaos(t, "git")
+	kit.Long(t)
 	t.Parallel()
 	f := newLocal(t)
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
@@ -225,7 +224,7 @@ func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
 }
 
 func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
-	testenv.Chaos(t, "git")
+	kit.Long(t)
 	t.Parallel()
 	f := newForge(t)
 	f.push(map[string]string{"vims/b.yaml": "type: sim\n", amfDir + "/vnf.yaml": amfText})

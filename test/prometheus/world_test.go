@@ -331,8 +331,11 @@ func (w *world) lives() {
 	}
 	// The first before ordinary life begins: on a slow machine all later ones are overtaken on their way.
 	kit.Eventually(t, func() error {
-		if err := slip(0); err == nil || !strings.Contains(err.Error(), "instances/lab/slip/vnf.yaml") {
-			return fmt.Errorf("a slip was pushed, and this came of it: %w", err)
+		switch err := slip(0); {
+		case err == nil:
+			return errors.New("a push with an unknown key was accepted")
+		case !strings.Contains(err.Error(), "instances/lab/slip/vnf.yaml"):
+			return fmt.Errorf("a push with an unknown key didn't reach the hook: %w", err)
 		}
 		return nil
 	})
