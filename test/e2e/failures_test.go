@@ -324,7 +324,6 @@ func TestAPodWithoutRoomIsNamedWhenTheTimeIsUpAndTheLevelCanBePushedBack(t *test
 }
 
 func TestAScaleOutWhoseClaimsCannotBindSaysSoAndScaleInKeepsClaims(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
 	b := newBench(t, impatient)
 	b.volume("data-store-0")
 	id := b.create(claims)

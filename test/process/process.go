@@ -228,8 +228,8 @@ func Spawn(binary, data string, args ...string) (*Server, error) {
 
 func spawn(binary, data string, log *os.File, environment, args []string) (*Server, error) {
 	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8,::1"}, args...)...)
-	// A group of its own, so that KillGroup reaches the git processes below it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A group of its own, so that KillGroup reaches the git processes below it. A test that is killed takes it along.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(Environment(), environment...)
 	cmd.Stderr = log
 	// Not StdoutPipe, which Wait closes: the first line may be read after the end.
@@ -238,15 +238,22 @@ func spawn(binary, data string, log *os.File, environment, args []string) (*Serv
 		return nil, err
 	}
 	cmd.Stdout = w
-	err = cmd.Start()
-	if err := errors.Join(err, w.Close()); err != nil {
+	s := &Server{Data: data, cmd: cmd, log: log, done: make(chan struct{}), first: make(chan string, 1)}
+	started := make(chan error, 1)
+	go func() {
+		// The death signal is tied to the thread, which lasts as long as the process does.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			s.err = cmd.Wait()
+			close(s.done)
+		}
+	}()
+	if err := errors.Join(<-started, w.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", binary, err), stdout.Close())
 	}
-	s := &Server{Data: data, cmd: cmd, log: log, done: make(chan struct{}), first: make(chan string, 1)}
-	go func() {
-		s.err = cmd.Wait()
-		close(s.done)
-	}()
 	go func() {
 		defer stdout.Close()
 		lines := bufio.NewReader(stdout)
