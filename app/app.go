@@ -55,6 +55,8 @@ type Options struct {
 	Remote  string
 	Branch  string
 	Poll    time.Duration
+	// AcceptHead is a commit of the local desired repository that a person accepts, although it lacks what was in effect.
+	AcceptHead string
 	// PushInterval is how far apart pushes to Remote are at least; 0 doesn't keep them apart.
 	PushInterval time.Duration
 	// WebhookSecret is a reference (file:PATH or env:NAME) to what a forge signs its deliveries to
@@ -285,7 +287,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	options := gitrepo.Options{
-		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
+		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, AcceptHead: s.AcceptHead, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
 		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit, Held: s.meters.observeHeld,
 	}
 	s.together(&options)

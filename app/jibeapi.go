@@ -62,8 +62,16 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	mux.HandleFunc("GET /jibe/v1/subscriptions", s.listSubscriptions)
 	mux.HandleFunc("GET /jibe/v1/subscriptions/{id}", s.showSubscription)
 	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.getStory)
+	mux.HandleFunc("GET /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
+		held, err := s.repo.Held(r.Context())
+		if err != nil {
+			respondProblem(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		respondJSON(w, http.StatusOK, held)
+	})
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
-		taken, err := s.repo.Accept(r.Context())
+		taken, err := s.repo.Accept(r.Context(), r.URL.Query().Get("commit"))
 		if err != nil {
 			respondProblem(w, http.StatusConflict, err.Error())
 			return

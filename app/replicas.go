@@ -101,12 +101,15 @@ func (s *Server) silence() time.Duration {
 }
 
 // together gives the desired repository what replicas share of its remote: turns and the accepted
-// commit.
+// commit. A local one has the store remember the commit that is in effect.
 func (s *Server) together(o *gitrepo.Options) {
+	name := cmp.Or(s.Branch, "main")
 	if !s.shared() {
+		if s.Remote == "" {
+			o.Accepted = branch.NewAccepted(s.store, name, s.holder)
+		}
 		return
 	}
-	name := cmp.Or(s.Branch, "main")
 	s.accepted = branch.NewAccepted(s.store, name, s.holder)
 	o.Turn, o.Accepted, o.Pushers = branch.NewTurns(s.store, name, s.holder), s.accepted, branch.NewPushers(s.store, name)
 }

@@ -6,8 +6,6 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
-
-	"github.com/jibe-vnfm/jibe/app"
 )
 
 // newControl is a command that requests a task of an operation (SOL003 clauses 5.4.14 to
@@ -42,36 +40,5 @@ func newControl(verb, short, mode string) *cobra.Command {
 	if mode != "" {
 		cmd.Flags().StringVar(&mode, "mode", mode, "GRACEFUL lets what was started come to its end; FORCEFUL doesn't")
 	}
-	return cmd
-}
-
-// newAccept is the command by which a person accepts what Jibe held back of the desired
-// repository.
-func newAccept() *cobra.Command {
-	var c client
-	cmd := &cobra.Command{
-		Use:   "accept",
-		Short: "Accept what is held back of the desired repository",
-		Long: "Accept the desired repository's branch as it is now. A remote's is held back where its history was rewritten or\n" +
-			"where it would end many instances at once; `curl …/readyz` and the log say so. A single instance is held back\n" +
-			"where its id was changed, or lost with a move, while it runs: to accept that terminates the VNF and begins\n" +
-			"another. `jibe get problems` lists what would be taken.",
-		Example: "  jibe get problems   # what is held back\n  jibe accept",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var done app.Accepted
-			if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/accept", nil, &done); err != nil {
-				return err
-			}
-			for _, p := range done.Taken {
-				fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s: %s\n", p.File, p.Message)
-			}
-			if len(done.Taken) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "accepted: the branch as it is")
-			}
-			return nil
-		},
-	}
-	c.flags(cmd.Flags())
 	return cmd
 }

@@ -67,6 +67,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.BaseURL, "base-url", "", "URL by which clients reach the API (default: the listen address)")
 	f.StringVar(&o.Remote, "remote", "", "URL of a desired repository on a forge; default is a local one in the data directory")
 	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
+	f.StringVar(&o.AcceptHead, "accept-head", "", "commit of the local desired repository to go on from, although it lacks the one that was in effect: what it ends is terminated")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
 	f.DurationVar(&o.PushInterval, "push-interval", 0, "how far apart pushes to --remote are at least, for a forge that limits them (six a minute: 10s); up to 1m")
 	f.StringVar(&o.WebhookSecret, "webhook-secret", "", "secret of the forge's webhook, as file:PATH or env:NAME: /webhook then takes only what the forge has signed with it, each delivery once")

@@ -168,7 +168,7 @@ func (r *Repo) rewritten(ctx context.Context, head, hash string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it (%s)", errHeld, r.opt.Branch, head, hash, asAccept)
+	return fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it%s (%s)", errHeld, r.opt.Branch, head, hash, r.effectOf(ctx, head, hash), asAccept)
 }
 
 // watchAccepted fetches when another process has moved the branch.

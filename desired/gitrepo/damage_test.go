@@ -233,7 +233,7 @@ func TestANoteThatIsFullKeepsNoOtherFromBeingWritten(t *testing.T) {
 	full := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	other := mustWrite(t, r, testID(1), "", 2)
 	text := filepath.Join(t.TempDir(), "note")
-	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), maxObject/12), 0o644); err != nil {
+	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), maxNote/12), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-F", text, full.Commit)

@@ -314,7 +314,7 @@ func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {
 		if !git.IsHash(commit) || !f.IsFile() {
 			continue
 		}
-		text, err := r.objects.Peek(ctx, git.KindBlob, f.Hash)
+		text, err := r.objects.PeekUpTo(ctx, git.KindBlob, f.Hash, maxNote)
 		if err != nil {
 			return err
 		}

@@ -123,7 +123,7 @@ func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testi
 	if !strings.Contains(r.Health().Error(), "unfolds to too much") {
 		t.Errorf("health: %v", r.Health())
 	}
-	if _, err := r.Accept(t.Context()); err == nil || !strings.Contains(err.Error(), "unfolds to too much") {
+	if _, err := r.Accept(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "unfolds to too much") {
 		t.Errorf("it is accepted with %v", err)
 	}
 	if err := r.Close(); err != nil {

@@ -183,8 +183,7 @@ func (r *Repo) outcomes(ctx context.Context, l *Logged) error {
 		text = text[len(text)-mostNote:]
 	}
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool {
-		_, pushed := r.parsePush(l.Commit, line)
-		return line == "" || pushed || strings.HasPrefix(line, "pushed by ")
+		return line == "" || strings.HasPrefix(line, pushMark)
 	})
 	if n := len(lines) - mostOutcomes; n > 0 {
 		lines, l.MoreOutcomes = lines[n:], n
@@ -197,28 +196,4 @@ func (r *Repo) outcomes(ctx context.Context, l *Logged) error {
 		l.Outcomes = append(l.Outcomes, line)
 	}
 	return nil
-}
-
-// noteOf is the note of a commit, "" where it has none.
-func (r *Repo) noteOf(ctx context.Context, commit string) (string, error) {
-	at, err := git.ReadRef(r.opt.Dir, notesRef)
-	if err != nil || at == "" {
-		return "", err
-	}
-	root, err := r.rootOf(ctx, at)
-	if err != nil {
-		return "", err
-	}
-	for _, p := range []string{commit[:2] + "/" + commit[2:4] + "/" + commit[4:], commit[:2] + "/" + commit[2:], commit} {
-		e, ok, err := r.lookupPath(ctx, root, p)
-		if err != nil {
-			return "", err
-		}
-		if !ok || !e.IsFile() {
-			continue
-		}
-		text, err := r.objects.Peek(ctx, git.KindBlob, e.Hash)
-		return string(text), err
-	}
-	return "", nil
 }

@@ -146,7 +146,7 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 			if _, ok := r.Lookup(id); !ok {
 				t.Fatal("not held a second time")
 			}
-			taken, err := r.Accept(t.Context())
+			taken, err := r.Accept(t.Context(), "")
 			if err != nil || len(taken) != 1 || taken[0].Instance != id {
 				t.Errorf("accepted %v, %v", taken, err)
 			}

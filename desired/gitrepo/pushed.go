@@ -255,8 +255,11 @@ func (r *Repo) pushedBy(ctx context.Context, commit string) (*Push, error) {
 	return r.keptPush(ctx, commit)
 }
 
-// asAdmin ends the line of a push by an administrator.
-const asAdmin = " as admin"
+// pushMark begins the line of a push; asAdmin ends that of one by an administrator.
+const (
+	pushMark = "pushed by "
+	asAdmin  = " as admin"
+)
 
 // pushLine is what a note says of a push. The seal authenticates it: whoever else writes the
 // same words can't seal them, and those of one commit don't hold for another.
@@ -265,7 +268,7 @@ func (r *Repo) pushLine(p Push) string {
 	if old == "" {
 		old = git.ZeroHash
 	}
-	line := oneLine(fmt.Sprintf("pushed by %q from %q at %s after %s", p.Pusher, p.From, p.At.Format(time.RFC3339), old))
+	line := oneLine(fmt.Sprintf(pushMark+"%q from %q at %s after %s", p.Pusher, p.From, p.At.Format(time.RFC3339), old))
 	if p.Admin {
 		line += asAdmin
 	}
@@ -278,6 +281,9 @@ func (r *Repo) pushLine(p Push) string {
 // parsePush reads a line that pushLine has written of the commit; ok is false for any other
 // line, and one that isn't sealed.
 func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
+	if !strings.HasPrefix(line, pushMark) {
+		return Push{}, false // the line of an operation, which most are
+	}
 	text, seal, found := strings.Cut(line, " seal ")
 	for rest := seal; found && strings.Contains(rest, " seal "); { // in a name
 		more, last, _ := strings.Cut(rest, " seal ")
@@ -286,10 +292,7 @@ func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
 	if !found || len(r.opt.Key) == 0 || !hmac.Equal([]byte(seal), []byte(r.seal("push", commit, text))) {
 		return Push{}, false
 	}
-	rest, ok := strings.CutPrefix(text, "pushed by ")
-	if !ok {
-		return Push{}, false
-	}
+	rest := strings.TrimPrefix(text, pushMark)
 	for _, field := range []struct {
 		to    *string
 		after string
@@ -315,21 +318,4 @@ func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
 		p.Old = old
 	}
 	return p, true
-}
-
-// notedPush reads who pushed up to the commit in its note.
-func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
-	if len(r.opt.Key) == 0 {
-		return nil, nil
-	}
-	text, err := r.noteOf(ctx, commit)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(text) {
-		if p, ok := r.parsePush(commit, strings.TrimSuffix(line, "\n")); ok {
-			return &p, nil
-		}
-	}
-	return nil, nil
 }

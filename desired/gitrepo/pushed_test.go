@@ -263,3 +263,42 @@ func TestAPushedTrailerIsNotTakenForACommitOfJibes(t *testing.T) {
 		t.Errorf("found %q (%v), which somebody pushed", got, err)
 	}
 }
+
+// The note of a commit grows with the operations that the commit began, and who pushed it may come later than some of them.
+func TestWhoPushedIsReadAgainOnlyWhereTheNoteIsAnother(t *testing.T) {
+	t.Parallel()
+
+	r := openRepo(t, Options{Key: testKey})
+	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
+	note := func(line string) {
+		t.Helper()
+		r.Note(commit, line)
+		r.flushNotes(t.Context(), true)
+	}
+	who := func() string {
+		t.Helper()
+		p, err := r.notedPush(t.Context(), commit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p == nil {
+			return ""
+		}
+		return p.Pusher
+	}
+
+	note("op-1 COMPLETED")
+	for range 2 {
+		if got := who(); got != "" {
+			t.Errorf("nobody pushed it, and %q is named", got)
+		}
+	}
+	note(r.pushLine(Push{Pusher: "ann", From: "192.0.2.7", New: commit, At: r.opt.Now()}))
+	if got := who(); got != "ann" {
+		t.Errorf("ann's push came to the note, and %q is named", got)
+	}
+	note("op-2 COMPLETED")
+	if got := who(); got != "ann" {
+		t.Errorf("another line came to the note, and %q is named", got)
+	}
+}

@@ -27,10 +27,10 @@ const (
 	fetchedNotes = "refs/notes/jibe-remote"
 )
 
-// errHeld is returned while only a person can say what the remote's branch means: its history
-// was rewritten, or it would end many instances at once. Nothing of it is read, and nothing
+// errHeld is returned while only a person can say what the branch means: its history was
+// rewritten, or a remote's would end many instances at once. Nothing of it is read, and nothing
 // written, until the branch is repaired or a person accepts it.
-var errHeld = fmt.Errorf("%w: the remote's branch is held back", desired.ErrUnavailable)
+var errHeld = fmt.Errorf("%w: the branch is held back", desired.ErrUnavailable)
 
 // asAccept says how a person accepts the branch.
 const asAccept = "repair the branch, or accept it with: jibe accept"
@@ -332,7 +332,9 @@ func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
 // Accept obeys the branch as it is, after a person has decided that the change for which it,
 // or an instance of it, was held back is meant. It returns the problems of the instances that
 // are obeyed now.
-func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
+//
+// shown is the branch's commit that the person was shown ([Repo.Held]), "" for whatever it is at.
+func (r *Repo) Accept(ctx context.Context, shown string) ([]*desired.Problem, error) {
 	if r.opt.Remote != "" {
 		asked, err := r.ask(ctx)
 		if err != nil {
@@ -347,22 +349,32 @@ func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if r.opt.Remote != "" {
-		if err := r.acceptBranch(ctx); err != nil {
+		if err := r.acceptBranch(ctx, shown); err != nil {
+			return nil, err
+		}
+	}
+	setBack := false
+	if r.opt.Remote == "" {
+		var err error
+		if setBack, err = r.acceptSetBack(ctx, shown); err != nil {
 			return nil, err
 		}
 	}
 	taken, err := r.acceptLost(ctx)
-	if err == nil && r.opt.Remote == "" && len(taken) == 0 {
-		err = errors.New("there is nothing to accept: no instance is held back, and the desired repository is a local one, whose hook refuses such pushes")
+	if err == nil && r.opt.Remote == "" && !setBack && len(taken) == 0 {
+		err = errors.New("there is nothing to accept: neither the branch nor an instance is held back")
 	}
 	return taken, err
 }
 
 // acceptBranch takes the remote's branch although it was rewritten, or ends many
 // instances.
-func (r *Repo) acceptBranch(ctx context.Context) error {
+func (r *Repo) acceptBranch(ctx context.Context, shown string) error {
 	hash, err := r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout)
 	if err != nil {
+		return err
+	}
+	if err := stillHeld(shown, hash); err != nil {
 		return err
 	}
 	head, err := git.ReadRef(r.opt.Dir, r.ref())

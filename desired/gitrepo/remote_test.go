@@ -112,7 +112,7 @@ func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
 	if _, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 5)}); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("a write on rewritten history: %v", err)
 	}
-	if _, err := r.Accept(t.Context()); err != nil {
+	if _, err := r.Accept(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := r.Lookup(testID(2)); ok || r.Health() != nil {
@@ -141,7 +141,7 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 	if !strings.Contains(r.Health().Error(), "jibe accept") {
 		t.Errorf("health doesn't say how to go on: %v", r.Health())
 	}
-	if _, err := r.Accept(t.Context()); err != nil {
+	if _, err := r.Accept(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(r.List()); n != 0 || r.Health() != nil {

@@ -195,7 +195,7 @@ func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
 		r.Poke()
 		kit.Until(t, "it holds the commit back", func() bool { return errors.Is(r.Health(), errHeld) })
 	}
-	if _, err := one.Accept(t.Context()); err != nil {
+	if _, err := one.Accept(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	kit.Until(t, "the other takes it", func() bool { return len(two.List()) == 0 && two.Health() == nil })
@@ -217,7 +217,7 @@ func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "desired.git"), Remote: forge, Accepted: storebranch.NewAccepted(s, "main", "four")}); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("an empty mirror took a rewritten history: %v", err)
 	}
-	if _, err := two.Accept(t.Context()); err != nil {
+	if _, err := two.Accept(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	kit.Until(t, "the other takes it", func() bool { return one.Head() == two.Head() && one.Health() == nil })

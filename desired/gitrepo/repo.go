@@ -27,8 +27,11 @@ type Options struct {
 	// Turn orders those who push to the remote's branch; nil: each tries by itself.
 	Turn Turn
 	// Accepted is the commit of the remote's branch that all who write to it have accepted; nil:
-	// nobody else does.
+	// nobody else does. Without a remote it is what this process and those before it have followed.
 	Accepted Accepted
+	// AcceptHead is a commit of a local branch that a person accepts, although it may lack what
+	// was in effect.
+	AcceptHead string
 	// Pushers keeps who pushed through the mirror of any process; nil: there are no others.
 	Pushers Pushers
 	// PushInterval is how far apart pushes to the remote are at least, for one that limits how
@@ -154,6 +157,7 @@ type Repo struct {
 	writer writer
 	notes  noteQueue
 	pushes pushLog
+	noted  notedPushes
 	maint  maintenance
 	poke   chan struct{}
 	asking chan struct{} // has an item while the remote is asked for commits: two would meet at one ref
@@ -164,6 +168,7 @@ type Repo struct {
 	// reviewing is held while a branch is fetched that isn't followed: one ref takes them all.
 	reviewing sync.Mutex
 	told      string // the newest commit that Accepted has of this mirror; under move
+	agreed    string // a commit of a local branch that a person has accepted; under move
 	// overtaken is since when the remote has refused the branch as somebody else was moving it; under move.
 	overtaken time.Time
 
@@ -237,7 +242,9 @@ func (r *Repo) open(ctx context.Context) error {
 		r.settleLeft(ctx)
 	}
 	r.move.Lock()
+	r.agreed = r.opt.AcceptHead
 	err := r.refreshLocked(ctx)
+	r.agreed = ""
 	r.move.Unlock()
 	if err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
@@ -271,12 +278,16 @@ func (r *Repo) open(ctx context.Context) error {
 	r.work.Go(r.writeLoop)
 	r.work.Go(r.keepUnlocked)
 	r.work.Go(r.keepGraph)
-	if r.opt.Remote != "" {
+	switch {
+	case r.opt.Remote != "":
 		r.work.Go(r.fetchLoop)
 		if r.opt.Accepted != nil {
 			r.work.Go(r.watchAccepted)
 		}
+	case r.opt.Accepted != nil:
+		r.work.Go(r.remember)
 	}
+	_ = r.Refresh(ctx) // Health says where the branch is held
 	return nil
 }
 
@@ -336,6 +347,9 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	}
 	if head == oldHead {
 		return nil
+	}
+	if head, err = r.inEffect(ctx, oldHead, head); err != nil {
+		return err
 	}
 	root, err := r.rootOf(ctx, head)
 	if err != nil {

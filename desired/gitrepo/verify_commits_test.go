@@ -121,7 +121,7 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 		if r.Head() != good || levelOf(t, r, id) != 1 {
 			t.Errorf("%s: it is obeyed", what)
 		}
-		if _, err := r.Accept(t.Context()); !errors.Is(err, ErrUnverified) {
+		if _, err := r.Accept(t.Context(), ""); !errors.Is(err, ErrUnverified) {
 			t.Errorf("%s: a person may accept it: %v", what, err)
 		}
 		_, err = r.Write(t.Context(), desired.Write{Instance: id, Dir: flatDir(id), Subject: "Scale", Change: setLevel(id, 9)})

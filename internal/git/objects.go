@@ -112,10 +112,15 @@ func (s *Objects) Get(ctx context.Context, want, hash string) ([]byte, error) {
 
 // Peek is Get for an object that isn't asked for again: it isn't kept.
 func (s *Objects) Peek(ctx context.Context, want, hash string) ([]byte, error) {
+	return s.PeekUpTo(ctx, want, hash, s.limits.of(want))
+}
+
+// PeekUpTo is Peek with a limit in bytes of its own, for an object that nobody but Jibe makes.
+func (s *Objects) PeekUpTo(ctx context.Context, want, hash string, limit int64) ([]byte, error) {
 	if o, ok := s.cache.Get(hash); ok && o.Kind == want {
 		return o.Data, nil
 	}
-	got, err := s.fetch(ctx, want, []string{hash})
+	got, err := s.fetch(ctx, want, []string{hash}, Limits{Blob: limit, Tree: limit, Commit: limit})
 	if err == nil {
 		err = got[0].err
 	}
@@ -161,7 +166,7 @@ func (s *Objects) each(ctx context.Context, want string, hashes []string, keep b
 	}
 	errs := make(map[int]error)
 	if len(ask) > 0 {
-		got, err := s.fetch(ctx, want, ask)
+		got, err := s.fetch(ctx, want, ask, s.limits)
 		if err != nil {
 			return err
 		}
@@ -194,7 +199,7 @@ func (s *Objects) Lookup(ctx context.Context, want, name string) (hash string, d
 	if strings.ContainsAny(name, "\n\x00") {
 		return "", nil, fmt.Errorf("%w: %q", ErrMissing, name)
 	}
-	got, err := s.fetch(ctx, want, []string{name})
+	got, err := s.fetch(ctx, want, []string{name}, s.limits)
 	if err == nil {
 		err = got[0].err
 	}
@@ -216,7 +221,7 @@ type catResult struct {
 
 // fetch asks git. A child that dies, or that misses an object (a repack moved it
 // to a pack that this child hasn't opened), is replaced once.
-func (s *Objects) fetch(ctx context.Context, want string, names []string) ([]catResult, error) {
+func (s *Objects) fetch(ctx context.Context, want string, names []string, limits Limits) ([]catResult, error) {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -229,7 +234,7 @@ func (s *Objects) fetch(ctx context.Context, want string, names []string) ([]cat
 			return nil, err
 		}
 		stop := context.AfterFunc(ctx, child.kill)
-		got, err := child.ask(want, names, s.limits)
+		got, err := child.ask(want, names, limits)
 		if !stop() && err != nil {
 			child.close()
 			return nil, fmt.Errorf("read objects of %s: %w", s.git.Dir, ctx.Err())

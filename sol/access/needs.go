@@ -109,7 +109,7 @@ func makeTable() map[string]Need {
 		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /members": {Role: auth.Viewer, Everywhere: true, NotSOL002: true}, "GET /operations/{id}/story": see,
 		// A rollout concerns instances of any project.
 		"GET /rollouts": list, "POST /rollouts/{name}/{action}": operateAll,
-		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
+		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "GET /accept": admin, "POST /accept": admin,
 		// A backup holds every key, and the examination tells of the host.
 		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,
 		// A link logs its caller in, and lets them do what they may.

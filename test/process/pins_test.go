@@ -260,7 +260,7 @@ func TestOnAForgeALostIDIsTakenOnlyWithJibeAccept(t *testing.T) {
 		t.Errorf("jibe get instances:\n%s", out)
 	}
 	f.Want(t, http.StatusConflict, http.MethodPost, process.Instances+"/"+id+"/terminate", map[string]any{"terminationType": "FORCEFUL"}, nil)
-	if out, code := f.cli("accept"); code != 0 || !strings.Contains(out, "accepted: "+amfDir+"/vnf.yaml: the id of a VNF that runs was changed") {
+	if out, code := f.cli("accept", "--yes"); code != 0 || !strings.Contains(out, "accepted: "+amfDir+"/vnf.yaml: the id of a VNF that runs was changed") {
 		t.Errorf("jibe accept: exit code %d: %s", code, out)
 	}
 	f.becomes(id, "INSTANTIATE COMPLETED, TERMINATE COMPLETED")

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+)
+
+// acceptPath is where the server says what is held back, and takes it.
+const acceptPath = "/jibe/v1/accept"
+
+// newAccept is the command by which a person accepts what Jibe held back of the desired
+// repository.
+func newAccept() *cobra.Command {
+	var c client
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "accept",
+		Short: "Accept what is held back of the desired repository",
+		Long: "Accept the desired repository's branch as it is now. It is held back where its history was rewritten or set back, a\n" +
+			"remote's also where it would end many instances at once. A single instance is held back where its id was changed,\n" +
+			"or lost with a move, while it runs: to accept that terminates the VNF and begins another. The command shows which\n" +
+			"VNFs end, begin and change, and asks; without a terminal it needs --yes.",
+		Example: "  jibe get problems   # what is held back\n  jibe accept",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var held gitrepo.Held
+			if _, err := c.do(cmd.Context(), http.MethodGet, acceptPath, nil, &held); err != nil {
+				return err
+			}
+
+			path := acceptPath
+			if held.Why != "" {
+				path += "?commit=" + url.QueryEscape(held.To)
+			}
+			if held.Why != "" || len(held.Instances) > 0 {
+				showHeld(cmd.OutOrStdout(), &held)
+				if ok, err := agreed(cmd.InOrStdin(), cmd.ErrOrStderr(), yes); err != nil || !ok {
+					return err
+				}
+			}
+
+			var done app.Accepted
+			if _, err := c.do(cmd.Context(), http.MethodPost, path, nil, &done); err != nil {
+				return err
+			}
+			for _, p := range done.Taken {
+				fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s: %s\n", p.File, p.Message)
+			}
+			if len(done.Taken) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "accepted: the branch as it is")
+			}
+			return nil
+		},
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&yes, "yes", false, "accept it without being asked")
+	return cmd
+}
+
+// showHeld shows what is held back, and what it would do to accept that.
+func showHeld(w io.Writer, h *gitrepo.Held) {
+	if h.Why != "" {
+		fmt.Fprintf(w, "from commit %s to %s:\n", h.From, h.To)
+		for _, list := range []struct {
+			what string
+			dirs []string
+		}{{"end", h.Ends}, {"begin", h.Begins}, {"change", h.Changes}} {
+			fmt.Fprintf(w, "%d VNFs %s\n", len(list.dirs), list.what)
+			for n, dir := range list.dirs {
+				if n == mostShown {
+					fmt.Fprintf(w, "  and %d more\n", len(list.dirs)-n)
+					break
+				}
+				fmt.Fprintln(w, "  "+dir)
+			}
+		}
+	}
+	for _, p := range h.Instances {
+		fmt.Fprintf(w, "one VNF ends and another begins: %s: %s\n", p.File, p.Message)
+	}
+}
+
+// agreed asks the person at the terminal. Without one, only yes agrees.
+func agreed(stdin io.Reader, w io.Writer, yes bool) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	f, ok := stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return false, errors.New("nothing was accepted: where no terminal can be asked, say --yes")
+	}
+	fmt.Fprint(w, "Accept this? [y/N] ")
+	line, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return false, errors.New("nothing was accepted")
+	}
+	return true, nil
+}

@@ -1,0 +1,106 @@
+package gitrepo
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// maxNote bounds a note that is read, in bytes: it has a line for each operation that its commit began, of some 350 bytes.
+const maxNote = 64 << 20
+
+// noteOf is the note of a commit, "" where it has none.
+func (r *Repo) noteOf(ctx context.Context, commit string) (string, error) {
+	blob, err := r.noteBlob(ctx, commit)
+	if err != nil || blob == "" {
+		return "", err
+	}
+	text, err := r.objects.PeekUpTo(ctx, git.KindBlob, blob, maxNote)
+	return string(text), err
+}
+
+// noteBlob is the object that holds the note of a commit, "" where it has none.
+func (r *Repo) noteBlob(ctx context.Context, commit string) (string, error) {
+	at, err := git.ReadRef(r.opt.Dir, notesRef)
+	if err != nil || at == "" {
+		return "", err
+	}
+	root, err := r.rootOf(ctx, at)
+	if err != nil {
+		return "", err
+	}
+
+	for _, p := range []string{commit[:2] + "/" + commit[2:4] + "/" + commit[4:], commit[:2] + "/" + commit[2:], commit} {
+		e, ok, err := r.lookupPath(ctx, root, p)
+		if err != nil {
+			return "", err
+		}
+		if ok && e.IsFile() {
+			return e.Hash, nil
+		}
+	}
+
+	return "", nil
+}
+
+// notedPushes remembers what the notes of commits say of who pushed them. Each instance that a commit changes asks for it,
+// and the note has a line for each of them: to read it for each would take the square of their number. The zero value is
+// ready for use.
+type notedPushes struct {
+	mu sync.Mutex // held while a note is read: who asks at the same time waits for what that one reads
+	by map[string]notedPush
+}
+
+// notedPush is what the note of a commit said of its push: nil for nothing, which holds for that very note.
+type notedPush struct {
+	note string // the object
+	push *Push
+}
+
+// mostNotedPushes bounds the commits of which a push is remembered.
+const mostNotedPushes = 1000
+
+// notedPush reads who pushed up to the commit in its note.
+func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
+	if len(r.opt.Key) == 0 {
+		return nil, nil
+	}
+	note, err := r.noteBlob(ctx, commit)
+	if err != nil || note == "" {
+		return nil, err
+	}
+
+	n := &r.noted
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known, ok := n.by[commit]
+	if !ok || known.push == nil && known.note != note {
+		text, err := r.objects.PeekUpTo(ctx, git.KindBlob, note, maxNote)
+		if err != nil {
+			return nil, err
+		}
+		if n.by == nil || len(n.by) >= mostNotedPushes {
+			n.by = map[string]notedPush{}
+		}
+		known = notedPush{note, r.pushIn(commit, string(text))}
+		n.by[commit] = known
+	}
+	if known.push == nil {
+		return nil, nil
+	}
+
+	p := *known.push
+	return &p, nil
+}
+
+// pushIn is the push that a note of the commit tells of, nil where none is sealed.
+func (r *Repo) pushIn(commit, note string) *Push {
+	for line := range strings.Lines(note) {
+		if p, ok := r.parsePush(commit, strings.TrimSuffix(line, "\n")); ok {
+			return &p
+		}
+	}
+	return nil
+}
