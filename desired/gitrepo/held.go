@@ -74,13 +74,23 @@ func (d difference) effect() Effect {
 	return e
 }
 
-// effectOf says in words what it would do to follow a commit, after a comma; nothing where that can't be read.
+// effectOf says in words what it would do to follow a commit, after a colon; nothing where that can't be read.
 func (r *Repo) effectOf(ctx context.Context, from, to string) string {
 	d, err := r.diff(ctx, from, to)
 	if err != nil {
 		return ""
 	}
 	return ": " + d.effect().String()
+}
+
+// heldBranch is the problem of a branch that is held, none where it isn't. r.mu is held.
+func (r *Repo) heldBranch() []*desired.Problem {
+	for _, kind := range []healthKind{healthRef, healthRemote} {
+		if e := r.illness(kind); e != nil && errors.Is(e, errHeld) {
+			return []*desired.Problem{{File: r.ref(), Message: e.Error(), Remedy: "the state that was followed last stands until then"}}
+		}
+	}
+	return nil
 }
 
 // Held returns what a person would accept now.

@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,11 +69,27 @@ func (r *Repo) followsOn(ctx context.Context, was, head string) (bool, error) {
 }
 
 func (r *Repo) keepInEffect(ctx context.Context, commit string) error {
+	r.kept = true
 	now, err := git.ReadRef(r.opt.Dir, inEffectRef)
 	if err != nil || now == commit {
 		return err
 	}
 	return r.refs.Move(ctx, inEffectRef, commit, now)
+}
+
+// letGo forgets the commit that was kept, once the branch stands where it is followed.
+func (r *Repo) letGo(ctx context.Context) {
+	if !r.kept {
+		return
+	}
+	now, err := git.ReadRef(r.opt.Dir, inEffectRef)
+	if err == nil && now != "" {
+		_, err = r.git.Run(ctx, "update-ref", "-d", inEffectRef)
+	}
+	if err != nil {
+		r.log.Warn("a commit that was in effect is kept without need", "ref", inEffectRef, "error", err)
+	}
+	r.kept = false
 }
 
 // acceptSetBack takes a local branch that is held, and says whether it was. r.move is held.
@@ -92,6 +107,7 @@ func (r *Repo) acceptSetBack(ctx context.Context, shown string) (bool, error) {
 	if err := r.refreshLocked(ctx); err != nil {
 		return false, fmt.Errorf("%w (start Jibe again with --accept-head %s)", err, head)
 	}
+	r.letGo(ctx)
 	return true, r.rememberCommit(ctx, head)
 }
 
@@ -132,14 +148,4 @@ func (r *Repo) rememberCommit(ctx context.Context, commit string) error {
 		}
 	}
 	return fmt.Errorf("%w: another process keeps the record of branch %s", desired.ErrUnavailable, r.opt.Branch)
-}
-
-// heldBranch is the problem for which the branch is held, none where it isn't. r.mu is held.
-func (r *Repo) heldBranch() []*desired.Problem {
-	for _, kind := range []healthKind{healthRef, healthRemote} {
-		if e := r.illness(kind); e != nil && errors.Is(e, errHeld) {
-			return []*desired.Problem{{File: r.ref(), Message: e.Error()}}
-		}
-	}
-	return nil
 }

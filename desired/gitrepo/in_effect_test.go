@@ -45,6 +45,13 @@ func TestALocalBranchThatIsSetBackIsHeldUntilItIsPutBackOrAccepted(t *testing.T)
 	runGit(t, r.opt.Dir, "gc", "--quiet", "--prune=now")
 	setTo(last) // its objects are there still
 	kit.Until(t, "it is well again", func() bool { return r.Refresh(t.Context()) == nil && r.Health() == nil })
+	notKept := func() {
+		t.Helper()
+		if at, err := git.ReadRef(r.opt.Dir, inEffectRef); err != nil || at != "" {
+			t.Errorf("%s is at %q, %v, and nothing is held", inEffectRef, at, err)
+		}
+	}
+	notKept()
 	last = mustWrite(t, r, testID(1), "", 2).Commit
 
 	other := runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-m", "Another history", first+"^{tree}")
@@ -56,6 +63,7 @@ func TestALocalBranchThatIsSetBackIsHeldUntilItIsPutBackOrAccepted(t *testing.T)
 	if got := len(r.List()); got != 1 || r.Head() != other || r.Health() != nil || len(r.Problems()) != 0 {
 		t.Errorf("after it was accepted there are %d instances at %s, health %v, problems %v", got, r.Head(), r.Health(), r.Problems())
 	}
+	notKept()
 	last = mustWrite(t, r, testID(1), "", 3).Commit
 
 	setTo(other) // what was accepted once isn't the next time

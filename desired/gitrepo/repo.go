@@ -169,6 +169,7 @@ type Repo struct {
 	reviewing sync.Mutex
 	told      string // the newest commit that Accepted has of this mirror; under move
 	agreed    string // a commit of a local branch that a person has accepted; under move
+	kept      bool   // inEffectRef may be there; under move
 	// overtaken is since when the remote has refused the branch as somebody else was moving it; under move.
 	overtaken time.Time
 
@@ -214,6 +215,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		poke:     make(chan struct{}, 1),
 		asking:   make(chan struct{}, 1),
 		behind:   make(chan struct{}, 1),
+		kept:     true, // by a former process
 	}
 	r.writer.init()
 	r.sent.name = filepath.Join(ownDir(dir), "push")
@@ -346,6 +348,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 			r.opt.Branch, r.opt.Dir, r.opt.Dir, r.ref())
 	}
 	if head == oldHead {
+		r.letGo(ctx)
 		return nil
 	}
 	if head, err = r.inEffect(ctx, oldHead, head); err != nil {

@@ -147,15 +147,6 @@ func (r *Repo) vouched(ctx context.Context, head, hash string) error {
 // asVerified is what to do about commits that aren't signed.
 const asVerified = "take them off the branch and push them signed (git commit -S), or add their signer's key to the file on the host"
 
-// unverified is the problem of a branch that is held back for its signatures, none where it isn't.
-// r.mu is held.
-func (r *Repo) unverified() []*desired.Problem {
-	if e := r.illness(healthRemote); e != nil && errors.Is(e.err, ErrUnverified) {
-		return []*desired.Problem{{File: r.ref(), Message: e.Error(), Remedy: "the state that was followed last stands until then"}}
-	}
-	return nil
-}
-
 // CheckSigned returns the reasons for which a push of the desired branch is refused where commits
 // must be signed by a key in the file, and else who has signed. An error means that the push
 // couldn't be checked, and must be refused too.
