@@ -106,7 +106,7 @@ func (s *Server) together(o *gitrepo.Options) {
 	name := cmp.Or(s.Branch, "main")
 	if !s.shared() {
 		if s.Remote == "" {
-			o.Accepted = branch.NewAccepted(s.store, name, s.holder)
+			o.Accepted = branch.NewAccepted(s.store, "local/"+name, s.holder) // no branch of a remote that replicas follow
 		}
 		return
 	}

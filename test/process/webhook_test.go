@@ -75,12 +75,8 @@ func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing
 
 	wrong := g.hook(s, "another secret, of another forge", "push")
 	pushed := write("one.txt", "1")
-	kit.Eventually(t, func() error {
-		if n := delivered(t, s, "forged"); n != "1" {
-			return fmt.Errorf("%q deliveries were refused as forged, want 1", n)
-		}
-		return nil
-	})
+	// A Gitea at work tells a new hook also of what was pushed a moment before it.
+	kit.Until(t, "a delivery is refused as forged", func() bool { n := delivered(t, s, "forged"); return n != "" && n != "0" })
 	if got := mirror(); got != before {
 		t.Errorf("the mirror went to %s by a delivery with a wrong signature", got)
 	}
@@ -96,8 +92,8 @@ func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing
 		}
 		return nil
 	})
-	if n := delivered(t, s, "taken"); n != "1" {
-		t.Errorf("%q deliveries were taken, want 1", n)
+	if n := delivered(t, s, "taken"); n == "" || n == "0" {
+		t.Error("no delivery was taken, and the push is here")
 	}
 
 	body := `{"ref":"refs/heads/main"}`
