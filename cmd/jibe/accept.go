@@ -77,7 +77,7 @@ func showHeld(w io.Writer, h *gitrepo.Held) {
 			what string
 			dirs []string
 		}{{"end", h.Ends}, {"begin", h.Begins}, {"change", h.Changes}} {
-			fmt.Fprintf(w, "%d VNFs %s\n", len(list.dirs), list.what)
+			fmt.Fprintf(w, "VNFs that %s: %d\n", list.what, len(list.dirs))
 			for n, dir := range list.dirs {
 				if n == mostShown {
 					fmt.Fprintf(w, "  and %d more\n", len(list.dirs)-n)

@@ -94,7 +94,7 @@ func TestABranchSetBackOnTheHostEndsNothingUntilItIsAccepted(t *testing.T) {
 		t.Errorf("VNFs were ended: %+v", ops)
 	}
 
-	if out, said, code := s.CLI(t, "accept"); code == 0 || !strings.Contains(out, "2 VNFs end\n  instances/three\n  instances/two\n") || !strings.Contains(said, "--yes") {
+	if out, said, code := s.CLI(t, "accept"); code == 0 || !strings.Contains(out, "VNFs that end: 2\n  instances/three\n  instances/two\n") || !strings.Contains(said, "--yes") {
 		t.Errorf("accept that nobody can be asked of ends with %d: %s%s", code, out, said)
 	}
 	running(3)
