@@ -187,8 +187,8 @@ func TestLogsOverOneStoreEndAlike(t *testing.T) {
 			}
 			g.Wait()
 			want := entries(t, open(t, s, time.Now))
-			if len(want.Operations) < 10 {
-				t.Fatalf("too little happened: %+v", want.Counts)
+			if len(want.Operations) == 0 { // how many there are at the end is chance: most turns forget or end one
+				t.Fatalf("nothing is left to compare: %+v", want.Counts)
 			}
 			for n, l := range logs {
 				synced(t, l)
