@@ -55,7 +55,7 @@ type Options struct {
 	Remote  string
 	Branch  string
 	Poll    time.Duration
-	// AcceptHead is a commit of the local desired repository that a person accepts, although it lacks what was in effect.
+	// AcceptHead is a commit of the local desired repository that takes effect at the start even if it lacks what was in effect.
 	AcceptHead string
 	// PushInterval is how far apart pushes to Remote are at least; 0 doesn't keep them apart.
 	PushInterval time.Duration

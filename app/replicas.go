@@ -101,12 +101,12 @@ func (s *Server) silence() time.Duration {
 }
 
 // together gives the desired repository what replicas share of its remote: turns and the accepted
-// commit. A local one has the store remember the commit that is in effect.
+// commit. For a local one, the store keeps the commit in effect.
 func (s *Server) together(o *gitrepo.Options) {
 	name := cmp.Or(s.Branch, "main")
 	if !s.shared() {
 		if s.Remote == "" {
-			o.Accepted = branch.NewAccepted(s.store, "local/"+name, s.holder) // no branch of a remote that replicas follow
+			o.Accepted = branch.NewAccepted(s.store, "local/"+name, s.holder) // apart from what replicas accept of a remote
 		}
 		return
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
 
-// acceptPath is where the server says what is held back, and takes it.
+// acceptPath is the resource of what is held back: GET shows it, POST accepts it.
 const acceptPath = "/jibe/v1/accept"
 
 // newAccept is the command by which a person accepts what Jibe held back of the desired
@@ -46,7 +46,7 @@ func newAccept() *cobra.Command {
 			}
 			if held.Why != "" || len(held.Instances) > 0 {
 				showHeld(cmd.OutOrStdout(), &held)
-				if ok, err := agreed(cmd.InOrStdin(), cmd.ErrOrStderr(), yes); err != nil || !ok {
+				if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), yes); err != nil {
 					return err
 				}
 			}
@@ -65,11 +65,11 @@ func newAccept() *cobra.Command {
 		},
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&yes, "yes", false, "accept it without being asked")
+	cmd.Flags().BoolVar(&yes, "yes", false, "accept without asking")
 	return cmd
 }
 
-// showHeld shows what is held back, and what it would do to accept that.
+// showHeld prints what is held back, and the effect of accepting it.
 func showHeld(w io.Writer, h *gitrepo.Held) {
 	if h.Why != "" {
 		fmt.Fprintf(w, "from commit %s to %s:\n", h.From, h.To)
@@ -92,22 +92,22 @@ func showHeld(w io.Writer, h *gitrepo.Held) {
 	}
 }
 
-// agreed asks the person at the terminal. Without one, only yes agrees.
-func agreed(stdin io.Reader, w io.Writer, yes bool) (bool, error) {
+// confirm asks at the terminal. Without a terminal, only --yes confirms. An error means that nothing may be done.
+func confirm(stdin io.Reader, w io.Writer, yes bool) error {
 	if yes {
-		return true, nil
+		return nil
 	}
 	f, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return false, errors.New("nothing was accepted: where no terminal can be asked, say --yes")
+		return errors.New("nothing was accepted: standard input is no terminal, so confirm with --yes")
 	}
 	fmt.Fprint(w, "Accept this? [y/N] ")
 	line, err := bufio.NewReader(f).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return err
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return false, errors.New("nothing was accepted")
+		return errors.New("nothing was accepted")
 	}
-	return true, nil
+	return nil
 }

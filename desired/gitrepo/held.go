@@ -10,15 +10,15 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// Held is what [Repo.Accept] would take, and what that would do to VNFs.
+// Held is what [Repo.Accept] would accept, and its effect on VNFs.
 type Held struct {
 	// From is the commit in effect, and To that of the branch; they are the same where only instances are held.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Why says why the branch is held, "" where it isn't.
+	// Why is the reason for which the branch is held, "" if it isn't.
 	Why string `json:"why,omitempty"`
 	Effect
-	// Instances are the problems of instances that are held by themselves: of each the VNF ends, and another begins.
+	// Instances are the problems of single instances that are held. To accept one ends its VNF and begins another.
 	Instances []*desired.Problem `json:"instances"`
 }
 
@@ -33,10 +33,9 @@ type Effect struct {
 const mostNamed = 5
 
 func (e Effect) String() string {
-	said := func(dirs []string, one, many string) string {
-		verb := many
+	list := func(verb string, dirs []string) string {
 		if len(dirs) == 1 {
-			verb = one
+			verb += "s"
 		}
 		s := fmt.Sprintf("%d %s", len(dirs), verb)
 		if len(dirs) == 0 {
@@ -51,10 +50,10 @@ func (e Effect) String() string {
 		}
 		return s + " (" + strings.Join(names, ", ") + ")"
 	}
-	return "of its VNFs " + said(e.Ends, "ends", "end") + ", " + said(e.Begins, "begins", "begin") + ", " + said(e.Changes, "changes", "change")
+	return "of its VNFs " + list("end", e.Ends) + ", " + list("begin", e.Begins) + ", " + list("change", e.Changes)
 }
 
-// effect is what the difference does to VNFs.
+// effect returns what the difference does to VNFs.
 func (d difference) effect() Effect {
 	e := Effect{Ends: []string{}, Begins: []string{}, Changes: []string{}}
 	runs := func(at desired.Revision) bool {
@@ -74,7 +73,8 @@ func (d difference) effect() Effect {
 	return e
 }
 
-// effectOf says in words what it would do to follow a commit, after a colon; nothing where that can't be read.
+// effectOf describes the effect of following a commit, after a colon; it is "" if the commits can't be read, as what it
+// explains matters more.
 func (r *Repo) effectOf(ctx context.Context, from, to string) string {
 	d, err := r.diff(ctx, from, to)
 	if err != nil {
@@ -83,7 +83,10 @@ func (r *Repo) effectOf(ctx context.Context, from, to string) string {
 	return ": " + d.effect().String()
 }
 
-// heldBranch is the problem of a branch that is held, none where it isn't. r.mu is held.
+// isHeld reports whether only a person can decide about the branch.
+func (r *Repo) isHeld() bool { return errors.Is(r.Health(), errHeld) }
+
+// heldBranch returns the problem of a branch that is held, none if it isn't. r.mu is held.
 func (r *Repo) heldBranch() []*desired.Problem {
 	for _, kind := range []healthKind{healthRef, healthRemote} {
 		if e := r.illness(kind); e != nil && errors.Is(e, errHeld) {
@@ -93,7 +96,7 @@ func (r *Repo) heldBranch() []*desired.Problem {
 	return nil
 }
 
-// Held returns what a person would accept now.
+// Held returns what a person would accept now. It asks the remote, as Accept does.
 func (r *Repo) Held(ctx context.Context) (*Held, error) {
 	h := &Held{From: r.Head(), Instances: []*desired.Problem{}}
 	h.To = h.From
@@ -111,13 +114,9 @@ func (r *Repo) Held(ctx context.Context) (*Held, error) {
 	r.mu.RUnlock()
 
 	if h.Why != "" {
-		ref := r.ref()
-		if r.opt.Remote != "" {
-			ref = fetchedRef
-		}
-		to, err := git.ReadRef(r.opt.Dir, ref)
+		to, err := r.candidate(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+			return nil, fmt.Errorf("%w: read the branch that is held: %w", desired.ErrUnavailable, err)
 		}
 		if to != "" {
 			h.To = to
@@ -125,11 +124,25 @@ func (r *Repo) Held(ctx context.Context) (*Held, error) {
 	}
 	d, err := r.diff(ctx, h.From, h.To)
 	if err != nil {
-		return nil, fmt.Errorf("what commit %s would do: %w", h.To, err)
+		return nil, fmt.Errorf("compare commit %s with %s, which is in effect: %w", h.To, h.From, err)
 	}
 	h.Effect = d.effect()
 
 	return h, nil
+}
+
+// candidate returns the commit of the branch, which this repository has then; "" if there is no such branch.
+func (r *Repo) candidate(ctx context.Context) (string, error) {
+	if r.opt.Remote == "" {
+		return git.ReadRef(r.opt.Dir, r.ref())
+	}
+	asked, err := r.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer asked()
+	commit, _, err := r.transfer(ctx, false)
+	return commit, err
 }
 
 // stillHeld refuses to accept another commit than a person was shown.
@@ -137,5 +150,5 @@ func stillHeld(shown, now string) error {
 	if shown == "" || shown == now {
 		return nil
 	}
-	return fmt.Errorf("the branch is at %s now, and not at %s, which was shown: look again", now, shown)
+	return fmt.Errorf("nothing was accepted: the branch moved from %s, which was shown, to %s (run jibe accept again)", shown, now)
 }

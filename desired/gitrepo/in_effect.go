@@ -10,26 +10,27 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// inEffectRef keeps the commit that is in effect, and all that led to it, while the branch stands elsewhere: no other ref
-// may lead there, and what none leads to goes with the next repack.
+// inEffectRef pins the commit in effect while a local branch that was set back is held: without a ref that leads to it, the
+// next repack would remove it.
 const inEffectRef = "refs/jibe/in-effect"
 
-// Where a local branch is remembered: rememberEvery is how long a move may be unknown to a process that comes after a
-// crash, and rememberLast bounds the last one at the end of this process.
 const (
+	// rememberEvery bounds how long the store may lag behind the branch. A later start compares with the commit in the
+	// store, and every newer branch contains an older one, so lag delays no write and holds no branch by mistake.
 	rememberEvery = 250 * time.Millisecond
-	rememberLast  = 5 * time.Second
+	// rememberLast bounds the last write, at Close.
+	rememberLast = 5 * time.Second
 )
 
-// inEffect is the commit of a local branch that takes effect, where was is in effect and the branch is at head. A branch
-// that doesn't follow what is in effect was set back, by hand or with its whole folder: what it lacks would be terminated,
-// and what it still has begun again. The hook refuses such a push, and nobody else asks: it is held, as a remote's is, until
-// it is put back or a person accepts it. was is "" at the start, where the store remembers: the commit from then is read
-// again, for which it must still be there.
+// inEffect returns the commit of a local branch that takes effect. was is the commit in effect, head that of the branch.
+// A branch that doesn't contain was has been set back: manually, or with the whole folder. The push hook refuses such a
+// push, but sees no such change; following it would terminate VNFs that the branch lacks, and instantiate those that
+// ended since. So it is held, as a rewritten branch of a remote is, until it is put back or accepted.
 //
-// A remote's branch is judged before the mirror's moves ([Repo.obey]).
+// At the start, was is "" and the store has the commit: inEffect returns that commit, and the next refresh holds the branch.
+// A remote's branch was judged before the mirror moved ([Repo.obey]).
 func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
-	if r.opt.Remote != "" || head == r.agreed {
+	if r.opt.Remote != "" {
 		return head, nil
 	}
 	start := was == ""
@@ -45,22 +46,23 @@ func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
 
 	held := fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it", errHeld, r.opt.Branch, was, head)
 	if _, err := r.commit(ctx, was); err != nil {
-		return "", fmt.Errorf("%w, nor does %s (fetch it there from a clone that has it, and set the branch to it: git update-ref %s %s; "+
-			"or start with --accept-head %s, which ends and begins VNFs as that commit says)", held, r.opt.Dir, r.ref(), was, head)
+		return "", fmt.Errorf("%w, nor does the repository (get it from a clone: git --git-dir=%[2]s fetch CLONE, then git --git-dir=%[2]s update-ref %[3]s %[4]s; "+
+			"or accept the branch, which ends and begins VNFs: jibe serve --accept-head %[5]s)", held, r.opt.Dir, r.ref(), was, head)
 	}
 	if start {
 		return was, nil
 	}
-	if err := r.keepInEffect(ctx, was); err != nil {
-		r.log.Warn("the commit in effect goes with the next repack", "revision", was, "error", err)
+
+	if err := r.pinInEffect(ctx, was); err != nil {
+		r.log.Warn("the commit in effect may be lost in the next repack", "revision", was, "error", err)
 	}
-	if err := r.rememberCommit(ctx, was); err != nil { // now: this process may be killed before its turn comes
-		r.log.Warn("the process after this one wouldn't notice that the branch was set back", "error", err)
+	if err := r.rememberCommit(ctx, was); err != nil { // at once: this process may be killed before the next turn of remember
+		r.log.Warn("the next start may not notice that the branch was set back", "revision", was, "error", err)
 	}
 	return "", fmt.Errorf("%w%s (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", held, r.effectOf(ctx, was, head), r.opt.Dir, r.ref(), was)
 }
 
-// followsOn is has, which for a commit on top of another, as most pushes are, needs no process of git.
+// followsOn is [Repo.has]. It starts no git process for a commit directly on top of the other, as most pushes are.
 func (r *Repo) followsOn(ctx context.Context, was, head string) (bool, error) {
 	if c, err := r.commit(ctx, head); err == nil && slices.Contains(c.Parents, was) {
 		return true, nil
@@ -68,8 +70,7 @@ func (r *Repo) followsOn(ctx context.Context, was, head string) (bool, error) {
 	return r.has(ctx, was, head)
 }
 
-func (r *Repo) keepInEffect(ctx context.Context, commit string) error {
-	r.kept = true
+func (r *Repo) pinInEffect(ctx context.Context, commit string) error {
 	now, err := git.ReadRef(r.opt.Dir, inEffectRef)
 	if err != nil || now == commit {
 		return err
@@ -77,22 +78,18 @@ func (r *Repo) keepInEffect(ctx context.Context, commit string) error {
 	return r.refs.Move(ctx, inEffectRef, commit, now)
 }
 
-// letGo forgets the commit that was kept, once the branch stands where it is followed.
-func (r *Repo) letGo(ctx context.Context) {
-	if !r.kept {
-		return
-	}
+// unpinInEffect removes the pin once the branch is followed again.
+func (r *Repo) unpinInEffect(ctx context.Context) {
 	now, err := git.ReadRef(r.opt.Dir, inEffectRef)
 	if err == nil && now != "" {
 		_, err = r.git.Run(ctx, "update-ref", "-d", inEffectRef)
 	}
 	if err != nil {
-		r.log.Warn("a commit that was in effect is kept without need", "ref", inEffectRef, "error", err)
+		r.log.Warn("a commit that is no longer in effect stays pinned", "ref", inEffectRef, "error", err)
 	}
-	r.kept = false
 }
 
-// acceptSetBack takes a local branch that is held, and says whether it was. r.move is held.
+// acceptSetBack follows a local branch that is held, and reports whether it was. r.move is held.
 func (r *Repo) acceptSetBack(ctx context.Context, shown string) (bool, error) {
 	head, err := git.ReadRef(r.opt.Dir, r.ref())
 	if err == nil {
@@ -101,25 +98,28 @@ func (r *Repo) acceptSetBack(ctx context.Context, shown string) (bool, error) {
 	if err != nil || head == "" || head == r.Head() {
 		return false, err
 	}
-	r.agreed = head
-	defer func() { r.agreed = "" }() // it may be set back to the same commit once more
-	r.histories.Add(1)
-	if err := r.refreshLocked(ctx); err != nil {
-		return false, fmt.Errorf("%w (start Jibe again with --accept-head %s)", err, head)
+
+	// The decision is durable first: after a crash in between, a start must not bring back what was just ended.
+	if err := r.rememberCommit(ctx, head); err != nil {
+		return false, err
 	}
-	r.letGo(ctx)
-	return true, r.rememberCommit(ctx, head)
+	r.histories.Add(1)
+	if err := r.refreshAccepting(ctx, head); err != nil {
+		return false, fmt.Errorf("%w (restart Jibe with --accept-head %s)", err, head)
+	}
+	r.unpinInEffect(ctx)
+
+	return true, nil
 }
 
-// remember has the store know of each commit in effect, so that the process after this one knows where the branch was. It
-// does so a moment after the branch moved, for all moves until then.
+// remember writes each commit in effect to the store, for the next start. Moves within [rememberEvery] share a write.
 func (r *Repo) remember() {
 	for r.ctx.Err() == nil {
 		r.mu.RLock()
 		moved := r.moved
 		r.mu.RUnlock()
 		if err := r.rememberCommit(r.ctx, r.Head()); err != nil && r.ctx.Err() == nil {
-			r.log.Warn("a branch that is set back while no server runs would not be noticed", "error", err)
+			r.log.Warn("the next start may not notice that the branch was set back", "revision", r.Head(), "error", err)
 		}
 		select {
 		case <-moved:
@@ -127,10 +127,11 @@ func (r *Repo) remember() {
 		}
 		_ = wait(r.ctx, rememberEvery)
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), rememberLast)
 	defer cancel()
 	if err := r.rememberCommit(ctx, r.Head()); err != nil {
-		r.log.Warn("the last commit in effect isn't remembered", "error", err)
+		r.log.Warn("the next start may not notice that the branch was set back", "revision", r.Head(), "error", err)
 	}
 }
 
@@ -138,7 +139,7 @@ func (r *Repo) rememberCommit(ctx context.Context, commit string) error {
 	if r.opt.Accepted == nil || commit == "" {
 		return nil
 	}
-	for range 3 { // the other goroutine may have been faster
+	for range 3 { // remember and a refresh may write at the same time
 		was, err := r.opt.Accepted.Load(ctx)
 		if err != nil || was == commit {
 			return err
@@ -147,5 +148,5 @@ func (r *Repo) rememberCommit(ctx context.Context, commit string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: another process keeps the record of branch %s", desired.ErrUnavailable, r.opt.Branch)
+	return fmt.Errorf("%w: another process changes the record of branch %s (only one jibe serve may use this store without --remote)", desired.ErrUnavailable, r.opt.Branch)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// held waits until the branch is held, and checks that what was in effect stands.
-func held(t *testing.T, r *Repo, commit string, instances int) {
+// held waits until the branch is held, and checks that the commit stays in effect.
+func wantHeld(t *testing.T, r *Repo, commit string, instances int) {
 	t.Helper()
 	kit.Until(t, "the branch is held", func() bool { return errors.Is(r.Health(), errHeld) })
 	if got := r.Head(); got != commit {
@@ -41,33 +41,33 @@ func TestALocalBranchThatIsSetBackIsHeldUntilItIsPutBackOrAccepted(t *testing.T)
 	setTo := func(commit string) { runGit(t, r.opt.Dir, "update-ref", "refs/heads/main", commit) }
 
 	setTo(first)
-	held(t, r, last, 2)
+	wantHeld(t, r, last, 2)
 	runGit(t, r.opt.Dir, "gc", "--quiet", "--prune=now")
 	setTo(last) // its objects are there still
 	kit.Until(t, "it is well again", func() bool { return r.Refresh(t.Context()) == nil && r.Health() == nil })
-	notKept := func() {
+	notPinned := func() {
 		t.Helper()
 		if at, err := git.ReadRef(r.opt.Dir, inEffectRef); err != nil || at != "" {
 			t.Errorf("%s is at %q, %v, and nothing is held", inEffectRef, at, err)
 		}
 	}
-	notKept()
+	notPinned()
 	last = mustWrite(t, r, testID(1), "", 2).Commit
 
 	other := runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-m", "Another history", first+"^{tree}")
 	setTo(other)
-	held(t, r, last, 2)
+	wantHeld(t, r, last, 2)
 	if _, err := r.Accept(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(r.List()); got != 1 || r.Head() != other || r.Health() != nil || len(r.Problems()) != 0 {
 		t.Errorf("after it was accepted there are %d instances at %s, health %v, problems %v", got, r.Head(), r.Health(), r.Problems())
 	}
-	notKept()
+	notPinned()
 	last = mustWrite(t, r, testID(1), "", 3).Commit
 
 	setTo(other) // what was accepted once isn't the next time
-	held(t, r, last, 1)
+	wantHeld(t, r, last, 1)
 }
 
 func TestABranchThatWasSetBackWhileNothingRanIsHeldAtTheStart(t *testing.T) {
@@ -83,12 +83,12 @@ func TestABranchThatWasSetBackWhileNothingRanIsHeldAtTheStart(t *testing.T) {
 	runGit(t, opt.Dir, "update-ref", "refs/heads/main", first)
 
 	again := openRepo(t, opt)
-	held(t, again, last, 2)
+	wantHeld(t, again, last, 2)
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	third := openRepo(t, opt)
-	held(t, third, last, 2)
+	wantHeld(t, third, last, 2)
 	if _, err := third.Accept(t.Context(), ""); err != nil || len(third.List()) != 1 {
 		t.Errorf("accepted: %v, %d instances", err, len(third.List()))
 	}

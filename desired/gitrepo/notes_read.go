@@ -45,22 +45,23 @@ func (r *Repo) noteBlob(ctx context.Context, commit string) (string, error) {
 	return "", nil
 }
 
-// notedPushes remembers what the notes of commits say of who pushed them. Each instance that a commit changes asks for it,
-// and the note has a line for each of them: to read it for each would take the square of their number. The zero value is
-// ready for use.
-type notedPushes struct {
-	mu sync.Mutex // held while a note is read: who asks at the same time waits for what that one reads
-	by map[string]notedPush
+// pushCache caches the pushes that notes record, by commit. Every instance that a commit changes looks up its push, and the
+// note has a line per instance: without the cache, the lookups of one commit take quadratic time. The zero value is ready
+// for use.
+type pushCache struct {
+	mu      sync.Mutex // held while a note is read, so that concurrent lookups read it once
+	entries map[string]cachedPush
 }
 
-// notedPush is what the note of a commit said of its push: nil for nothing, which holds for that very note.
-type notedPush struct {
+// cachedPush is the push that a commit's note records. nil is valid for this version of the note alone: the line of a push
+// may come after those of operations.
+type cachedPush struct {
 	note string // the object
 	push *Push
 }
 
-// mostNotedPushes bounds the commits of which a push is remembered.
-const mostNotedPushes = 1000
+// maxCachedPushes bounds the entries of a pushCache.
+const maxCachedPushes = 1000
 
 // notedPush reads who pushed up to the commit in its note.
 func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
@@ -75,17 +76,17 @@ func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
 	n := &r.noted
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	known, ok := n.by[commit]
+	known, ok := n.entries[commit]
 	if !ok || known.push == nil && known.note != note {
 		text, err := r.objects.PeekUpTo(ctx, git.KindBlob, note, maxNote)
 		if err != nil {
 			return nil, err
 		}
-		if n.by == nil || len(n.by) >= mostNotedPushes {
-			n.by = map[string]notedPush{}
+		if n.entries == nil || len(n.entries) >= maxCachedPushes {
+			n.entries = map[string]cachedPush{}
 		}
-		known = notedPush{note, r.pushIn(commit, string(text))}
-		n.by[commit] = known
+		known = cachedPush{note, r.pushIn(commit, string(text))}
+		n.entries[commit] = known
 	}
 	if known.push == nil {
 		return nil, nil

@@ -290,7 +290,7 @@ func TestWhoPushedIsReadAgainOnlyWhereTheNoteIsAnother(t *testing.T) {
 	note("op-1 COMPLETED")
 	for range 2 {
 		if got := who(); got != "" {
-			t.Errorf("nobody pushed it, and %q is named", got)
+			t.Errorf("%q is named before the note records a push", got)
 		}
 	}
 	note(r.pushLine(Push{Pusher: "ann", From: "192.0.2.7", New: commit, At: r.opt.Now()}))

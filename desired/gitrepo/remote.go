@@ -335,33 +335,23 @@ func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
 //
 // shown is the branch's commit that the person was shown ([Repo.Held]), "" for whatever it is at.
 func (r *Repo) Accept(ctx context.Context, shown string) ([]*desired.Problem, error) {
-	if r.opt.Remote != "" {
-		asked, err := r.ask(ctx)
-		if err != nil {
-			return nil, err
-		}
-		_, _, err = r.transfer(ctx, false)
-		asked()
-		if err != nil {
-			return nil, err
-		}
+	if _, err := r.candidate(ctx); err != nil { // what a remote has comes before the lock
+		return nil, err
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
+
+	branch, err := true, error(nil)
 	if r.opt.Remote != "" {
-		if err := r.acceptBranch(ctx, shown); err != nil {
-			return nil, err
-		}
+		err = r.acceptBranch(ctx, shown)
+	} else {
+		branch, err = r.acceptSetBack(ctx, shown)
 	}
-	setBack := false
-	if r.opt.Remote == "" {
-		var err error
-		if setBack, err = r.acceptSetBack(ctx, shown); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	taken, err := r.acceptLost(ctx)
-	if err == nil && r.opt.Remote == "" && !setBack && len(taken) == 0 {
+	if err == nil && !branch && len(taken) == 0 {
 		err = errors.New("there is nothing to accept: neither the branch nor an instance is held back")
 	}
 	return taken, err

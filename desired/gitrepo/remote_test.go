@@ -112,7 +112,14 @@ func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
 	if _, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 5)}); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("a write on rewritten history: %v", err)
 	}
-	if _, err := r.Accept(t.Context(), ""); err != nil {
+	h, err := r.Held(t.Context())
+	if err != nil || h.From != head || h.To != tipOf(t, forge) || len(h.Ends) != 1 || h.Ends[0] != shardDir(testID(2)) || !strings.Contains(h.Why, "1 ends") {
+		t.Errorf("held is %+v, %v", h, err)
+	}
+	if _, err := r.Accept(t.Context(), head); err == nil || !strings.Contains(err.Error(), "run jibe accept again") {
+		t.Errorf("another commit than was shown is accepted: %v", err)
+	}
+	if _, err := r.Accept(t.Context(), h.To); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := r.Lookup(testID(2)); ok || r.Health() != nil {
@@ -141,7 +148,11 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 	if !strings.Contains(r.Health().Error(), "jibe accept") {
 		t.Errorf("health doesn't say how to go on: %v", r.Health())
 	}
-	if _, err := r.Accept(t.Context(), ""); err != nil {
+	h, err := r.Held(t.Context())
+	if err != nil || h.To != tipOf(t, forge) || len(h.Ends) != DefaultMaxTerminations+1 || len(h.Begins)+len(h.Changes) != 0 {
+		t.Errorf("held is %+v, %v", h, err)
+	}
+	if _, err := r.Accept(t.Context(), h.To); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(r.List()); n != 0 || r.Health() != nil {

@@ -27,9 +27,9 @@ type Options struct {
 	// Turn orders those who push to the remote's branch; nil: each tries by itself.
 	Turn Turn
 	// Accepted is the commit of the remote's branch that all who write to it have accepted; nil:
-	// nobody else does. Without a remote it is what this process and those before it have followed.
+	// no other process does. Without a remote it is the commit in effect, which a later start compares with the branch.
 	Accepted Accepted
-	// AcceptHead is a commit of a local branch that a person accepts, although it may lack what
+	// AcceptHead is a commit of a local branch that takes effect at the start even if it lacks what
 	// was in effect.
 	AcceptHead string
 	// Pushers keeps who pushed through the mirror of any process; nil: there are no others.
@@ -157,7 +157,7 @@ type Repo struct {
 	writer writer
 	notes  noteQueue
 	pushes pushLog
-	noted  notedPushes
+	noted  pushCache
 	maint  maintenance
 	poke   chan struct{}
 	asking chan struct{} // has an item while the remote is asked for commits: two would meet at one ref
@@ -168,8 +168,6 @@ type Repo struct {
 	// reviewing is held while a branch is fetched that isn't followed: one ref takes them all.
 	reviewing sync.Mutex
 	told      string // the newest commit that Accepted has of this mirror; under move
-	agreed    string // a commit of a local branch that a person has accepted; under move
-	kept      bool   // inEffectRef may be there; under move
 	// overtaken is since when the remote has refused the branch as somebody else was moving it; under move.
 	overtaken time.Time
 
@@ -215,7 +213,6 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		poke:     make(chan struct{}, 1),
 		asking:   make(chan struct{}, 1),
 		behind:   make(chan struct{}, 1),
-		kept:     true, // by a former process
 	}
 	r.writer.init()
 	r.sent.name = filepath.Join(ownDir(dir), "push")
@@ -244,9 +241,7 @@ func (r *Repo) open(ctx context.Context) error {
 		r.settleLeft(ctx)
 	}
 	r.move.Lock()
-	r.agreed = r.opt.AcceptHead
-	err := r.refreshLocked(ctx)
-	r.agreed = ""
+	err := r.refreshAccepting(ctx, r.opt.AcceptHead)
 	r.move.Unlock()
 	if err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
@@ -289,7 +284,11 @@ func (r *Repo) open(ctx context.Context) error {
 	case r.opt.Accepted != nil:
 		r.work.Go(r.remember)
 	}
-	_ = r.Refresh(ctx) // Health says where the branch is held
+	if err := r.Refresh(ctx); err == nil && r.opt.Remote == "" { // else Health reports why the branch is held
+		r.move.Lock()
+		defer r.move.Unlock()
+		r.unpinInEffect(ctx) // a former process may have been held
+	}
 	return nil
 }
 
@@ -318,8 +317,12 @@ func (r *Repo) Refresh(ctx context.Context) error {
 
 // refreshLocked brings the index to the branch's commit. On an error the index
 // stays at the last commit that could be read, Health says why, and follow tries again.
-func (r *Repo) refreshLocked(ctx context.Context) error {
-	err := r.tryRefresh(ctx)
+func (r *Repo) refreshLocked(ctx context.Context) error { return r.refreshAccepting(ctx, "") }
+
+// refreshAccepting is refreshLocked that follows a local branch to the accepted commit, even if
+// that lacks what is in effect.
+func (r *Repo) refreshAccepting(ctx context.Context, accepted string) error {
+	err := r.tryRefresh(ctx, accepted)
 	if ctx.Err() == nil {
 		r.setHealth(healthRef, err)
 	}
@@ -332,7 +335,7 @@ func (r *Repo) refreshLocked(ctx context.Context) error {
 	return err
 }
 
-func (r *Repo) tryRefresh(ctx context.Context) error {
+func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 	head, err := git.ReadRef(r.opt.Dir, r.ref())
 	if err != nil {
 		return err
@@ -348,11 +351,15 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 			r.opt.Branch, r.opt.Dir, r.opt.Dir, r.ref())
 	}
 	if head == oldHead {
-		r.letGo(ctx)
+		if r.opt.Remote == "" && r.isHeld() {
+			r.unpinInEffect(ctx)
+		}
 		return nil
 	}
-	if head, err = r.inEffect(ctx, oldHead, head); err != nil {
-		return err
+	if head != accepted {
+		if head, err = r.inEffect(ctx, oldHead, head); err != nil {
+			return err
+		}
 	}
 	root, err := r.rootOf(ctx, head)
 	if err != nil {

@@ -115,7 +115,7 @@ func (s *Objects) Peek(ctx context.Context, want, hash string) ([]byte, error) {
 	return s.PeekUpTo(ctx, want, hash, s.limits.of(want))
 }
 
-// PeekUpTo is Peek with a limit in bytes of its own, for an object that nobody but Jibe makes.
+// PeekUpTo is Peek with a limit in bytes of its own, for an object that only Jibe writes.
 func (s *Objects) PeekUpTo(ctx context.Context, want, hash string, limit int64) ([]byte, error) {
 	if o, ok := s.cache.Get(hash); ok && o.Kind == want {
 		return o.Data, nil

@@ -228,7 +228,7 @@ func Spawn(binary, data string, args ...string) (*Server, error) {
 
 func spawn(binary, data string, log *os.File, environment, args []string) (*Server, error) {
 	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8,::1"}, args...)...)
-	// A group of its own, so that KillGroup reaches the git processes below it. A test that is killed takes it along.
+	// A group of its own, so that KillGroup reaches the git processes below it. The kernel kills it if the test is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(Environment(), environment...)
 	cmd.Stderr = log

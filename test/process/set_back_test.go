@@ -95,7 +95,7 @@ func TestABranchSetBackOnTheHostEndsNothingUntilItIsAccepted(t *testing.T) {
 	}
 
 	if out, said, code := s.CLI(t, "accept"); code == 0 || !strings.Contains(out, "VNFs that end: 2\n  instances/three\n  instances/two\n") || !strings.Contains(said, "--yes") {
-		t.Errorf("accept that nobody can be asked of ends with %d: %s%s", code, out, said)
+		t.Errorf("accept without a terminal ends with %d: %s%s", code, out, said)
 	}
 	running(3)
 	if out, said, code := s.CLI(t, "accept", "--yes"); code != 0 {
