@@ -28,7 +28,8 @@ type storedHook struct {
 }
 
 // OnFollowed has f called with an operation that another process has recorded, as it is once
-// it can be seen here: states may be left out, and one may be told twice. It has no journal. f
+// it can be seen here: states may be left out, and one may be told twice. So may an operation of this process, if the
+// store reports it before its Put returns: f must not count. It has no journal. f
 // must not block, nor change it. It is never called unless the store is [Shared].
 func (l *Log) OnFollowed(f func(*lcm.Operation)) {
 	l.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -434,6 +435,8 @@ func TestWhoWatchesIsToldOfWhatOthersRecordAndCountsOnlyWhatIsItsOwn(t *testing.
 	if want := []string{"ours STARTING", "ours PROCESSING"}; !slices.Equal(own, want) {
 		t.Errorf("own: %q, want %q", own, want)
 	}
+	// The store may report a change before the Put that made it returns: such a change of its own is followed, too.
+	followed = slices.DeleteFunc(followed, func(s string) bool { return strings.HasPrefix(s, "ours ") })
 	if want := []string{"theirs STARTING", "theirs COMPLETED"}; !slices.Equal(followed, want) {
 		t.Errorf("followed: %q, want %q", followed, want)
 	}
