@@ -28,6 +28,9 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 	if after == nil || !desired.IsInstantiated(after.State) {
 		return after, nil
 	}
+	if err := keepsPins(before, after); err != nil {
+		return nil, err
+	}
 	next := *after
 	pinVIM(settings, before, &next)
 	open := next.Package == "" || c.stale(ctx, before, &next)
@@ -64,6 +67,33 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 		}
 	}
 	return &next, nil
+}
+
+// keepsPins refuses a change of what Jibe fills in where it is no part of a larger change: a line that was lost in an edit
+// would upgrade what runs to the newest build, and another generation would be built next to it.
+func keepsPins(before, after *desired.Instance) error {
+	if before == nil || !desired.IsInstantiated(before.State) || before.Package == "" || after.Update.Strategy == desired.Container {
+		return nil
+	}
+	updates := len(after.Overlays) > len(before.Overlays) // a request of the API, which leaves the package to Jibe
+	if after.Package == "" && after.VnfdID == before.VnfdID && !updates {
+		return &drivers.RefusedError{Field: "package", Reason: fmt.Sprintf(
+			"the line is lost, and the VNF would be changed to the newest build of its package; put it back: package: %s; to change to another build, name it", before.Package)}
+	}
+	if after.Generation == before.Generation {
+		return nil
+	}
+
+	same := *after
+	same.Generation = before.Generation
+	if t, _, _ := lcm.Classify(before, &same); t != lcm.ChangePackage && t != lcm.ChangeFlavour {
+		back := "take the line out"
+		if before.Generation != "" {
+			back = "put it back: generation: " + before.Generation
+		}
+		return &drivers.RefusedError{Field: "generation", Reason: "it names the objects that run, and changes only with their package; " + back}
+	}
+	return nil
 }
 
 // newest is the tree of the newest package with the instance's vnfdId. Where it has left
@@ -129,6 +159,9 @@ func (c *Checker) unpinned(ctx context.Context, before, after *desired.Instance)
 	}
 	next := *after
 	next.Package, next.Base, next.Overlays, next.VDUs, next.Generation = "", before.Base, before.Overlays, before.VDUs, before.Generation
+	if next.VnfdID == before.VnfdID {
+		next.Package = before.Package
+	}
 	return &next
 }
 

@@ -3,6 +3,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -87,7 +88,8 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 	}{
 		"nothing is missing": {},
 		"the pin of a new instance": {
-			after: func(in *desired.Instance) { in.Package = "" },
+			before: func(in *desired.Instance) { in.State, in.Package = desired.NotInstantiated, "" },
+			after:  func(in *desired.Instance) { in.Package = "" },
 		},
 		"the pin that the author left": {
 			after: func(in *desired.Instance) { in.VnfdID = vnfd2 },
@@ -215,6 +217,58 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 			}
 			if diff := cmp.Diff(full, again); diff != "" {
 				t.Errorf("what is complete was completed again (-once +twice)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatJibeFillsInIsNotLostOrEditedAlone(t *testing.T) {
+	t.Parallel()
+
+	for name, c := range map[string]struct {
+		before, after func(*desired.Instance)
+		want          string // of the refusal, "" for none
+	}{
+		"a lost package, in a scaling": {
+			after: func(in *desired.Instance) { in.Package, in.Levels = "", map[string]int{"web": 1} },
+			want:  "package: " + tree1,
+		},
+		"a lost package, with another vnfdId": {
+			after: func(in *desired.Instance) { in.Package, in.VnfdID = "", vnfd2 },
+		},
+		"another build by name": {
+			after: func(in *desired.Instance) { in.VnfdID, in.Package = vnfd2, tree2 },
+		},
+		"a generation that was written": {
+			after: func(in *desired.Instance) { in.Generation = "green" },
+			want:  "take the line out",
+		},
+		"a generation that was changed, in a scaling": {
+			before: func(in *desired.Instance) { in.Generation = "2" },
+			after:  func(in *desired.Instance) { in.Generation, in.Levels = "3", map[string]int{"web": 1} },
+			want:   "generation: 2",
+		},
+		"a generation that was lost": {
+			before: func(in *desired.Instance) { in.Generation = "2" },
+			want:   "generation: 2",
+		},
+		"a generation of the author's, with another package": {
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Generation, in.Update.Strategy = vnfd2, "green", desired.BlueGreen
+			},
+		},
+		"nothing runs": {
+			before: func(in *desired.Instance) { in.State = desired.NotInstantiated },
+			after:  func(in *desired.Instance) { in.Package, in.Generation = "", "3" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newChecker().Complete(t.Context(), &desired.Settings{}, intended(c.before), intended(c.after))
+			if c.want == "" && err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			if refused, ok := errors.AsType[*drivers.RefusedError](err); c.want != "" && (!ok || !strings.Contains(refused.Reason, c.want)) {
+				t.Errorf("got %v, want a refusal that says %q", err, c.want)
 			}
 		})
 	}

@@ -413,9 +413,9 @@ func TestACommitOfJibeTakesSpentTombstonesOut(t *testing.T) {
 	old, other := w.unit("VDU1"), w.unit("VDU2")
 	w.commit(file("instantiated", fmt.Sprintf("condemned: {%q: %s}\n", old.Key, old.ID)))
 	w.last(lcm.Heal, lcm.Completed)
-	// The pin is missing, so that Jibe writes it; one tombstone is spent, one is new.
+	// The VIM is missing, so that Jibe writes it; one tombstone is spent, one is new.
 	text := file("instantiated", fmt.Sprintf("condemned: {%q: %s, %q: %s} # mine\n", old.Key, old.ID, other.Key, other.ID))
-	w.commit(strings.Replace(text, "package: "+pkgTree+"\n", "", 1))
+	w.commit(strings.Replace(text, "vim: lab\n", "", 1))
 	w.until("the other is healed", func() bool {
 		units, fresh := w.live()
 		return fresh && !slices.ContainsFunc(units, func(u plan.Unit) bool { return u.ID == other.ID })
