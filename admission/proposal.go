@@ -25,6 +25,8 @@ type Proposal struct {
 	// Touched is where anything at all would differ, for the right to it; nil where that isn't
 	// known.
 	Touched *gitrepo.Touched `json:"touched,omitempty"`
+	// Effect is how many VNFs end, begin and change, with the first names; "" if that isn't known, or none does.
+	Effect string `json:"effect,omitempty"`
 }
 
 // Candidate is one instance's directory as it would be.
@@ -68,11 +70,14 @@ func FromSnapshot(ctx context.Context, base []desired.Revision, s gitrepo.Snapsh
 // FromUpdate proposes what the update of one ref would change; r reads the objects of both
 // of its commits.
 func FromUpdate(ctx context.Context, r *gitrepo.Reader, u gitrepo.RefUpdate) (*Proposal, error) {
-	changes, settings, err := r.Diff(ctx, u.Old, u.New)
+	changes, effect, settings, err := r.DiffEffect(ctx, u.Old, u.New)
 	if err != nil {
 		return nil, err
 	}
 	p := &Proposal{Instances: []Candidate{}}
+	if effect.Any() {
+		p.Effect = effect.String()
+	}
 	if p.Touched, err = r.Touched(ctx, u.Old, u.New); err != nil {
 		return nil, err
 	}

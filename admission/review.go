@@ -19,6 +19,8 @@ type Verdict struct {
 	// Warnings refuse nothing.
 	Warnings []*desired.Problem   `json:"warnings,omitempty"`
 	Previews []reconciler.Preview `json:"previews,omitempty"`
+	// Effect is that of the proposal.
+	Effect string `json:"effect,omitempty"`
 }
 
 // Repo is what a reviewer needs of the desired repository.
@@ -89,7 +91,7 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 			vim.Name = name // the encoded form has it only as the key
 		}
 	}
-	v := &Verdict{Problems: []*desired.Problem{}}
+	v := &Verdict{Problems: []*desired.Problem{}, Effect: p.Effect}
 	// A problem that is there already is shown elsewhere, and isn't this change's fault.
 	v.Problems = append(v.Problems, r.Forbidden(settings, now)...)
 	v.Problems = append(v.Problems, r.unproposed(p)...)

@@ -83,7 +83,7 @@ func shownDeviations(all []drivers.Deviation) []ui.Deviation {
 
 // shownVerdict is a verdict as a page shows it.
 func shownVerdict(v *admission.Verdict) *ui.Verdict {
-	out := &ui.Verdict{Problems: v.Problems, Warnings: v.Warnings}
+	out := &ui.Verdict{Problems: v.Problems, Warnings: v.Warnings, Effect: v.Effect}
 	for _, p := range v.Previews {
 		x := ui.Preview{Instance: p.Instance, Dir: p.Dir, Type: p.Type, Steps: p.Steps, Filled: p.Filled, Diff: shownDeviations(p.Diff), Error: p.Error}
 		if more := len(x.Steps) - mostSteps; more > 0 {

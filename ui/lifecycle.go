@@ -65,6 +65,8 @@ type Deviation struct {
 type Verdict struct {
 	Problems, Warnings []*desired.Problem
 	Previews           []Preview
+	// Effect is how many VNFs end, begin and change, "" if that isn't known.
+	Effect string
 	// More is how many previews are left out.
 	More int
 }

@@ -43,6 +43,9 @@ func Markdown(w io.Writer, v admission.Verdict, groups []admission.Group) error 
 	if len(v.Problems)+len(v.Warnings) > 0 {
 		b.WriteByte('\n')
 	}
+	if v.Effect != "" {
+		fmt.Fprintf(&b, "Effect on VNFs: %s\n\n", markdown.Escape(v.Effect))
+	}
 	if len(groups) > 0 {
 		b.WriteString("| instances | operation | of each |\n|---|---|---|\n")
 		for i, g := range groups {

@@ -125,6 +125,9 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 		problems = p.Problems // whatever a server makes of them
 	}
 	if len(problems) == 0 {
+		if p.Proposal != nil && p.Proposal.Effect != "" {
+			fmt.Fprintln(stderr, "jibe: "+p.Proposal.Effect)
+		}
 		return nil
 	}
 	if len(p.Problems) == 0 && !v.Forbidden {

@@ -114,7 +114,7 @@ func newValidate() *cobra.Command {
 			defer d.close()
 			v, checkErr := d.check(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
 				if away || offline {
-					return &admission.Verdict{}, nil
+					return &admission.Verdict{Effect: p.Effect}, nil
 				}
 				var v admission.Verdict
 				_, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/check", p, &v)
@@ -156,6 +156,9 @@ func newValidate() *cobra.Command {
 			said := "no problems"
 			if offline {
 				said = "the files are sound (packages, levels and VIMs were not checked)"
+			}
+			if v.Effect != "" {
+				fmt.Fprintln(w, "a push would have this effect on VNFs: "+v.Effect)
 			}
 			_, err = fmt.Fprintf(w, "%s: %s, %s\n", d.root, plantext.Count(n, "instance"), said)
 			return err

@@ -12,15 +12,8 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// DefaultMaxTerminations is how many instances one push may terminate without
-// saying so.
-const DefaultMaxTerminations = 10
-
 // PushPolicy is what [Reader.CheckPush] judges by.
 type PushPolicy struct {
-	// MaxTerminations may go without the push option terminate=<count>; 0 is
-	// DefaultMaxTerminations.
-	MaxTerminations int
 	// Options are the push's, see PushOptions.
 	Options []string
 	// Lookup finds the directory of an instance at the old head. A server that knows all
@@ -88,10 +81,14 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 	if err != nil {
 		return nil, err
 	}
+	oldRoot, err := r.rootOf(ctx, u.Old)
+	if err != nil {
+		return nil, err
+	}
 	for _, check := range []func() ([]*desired.Problem, error){
 		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
 		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
-		func() ([]*desired.Problem, error) { return checkTerminations(d, policy), nil },
+		func() ([]*desired.Problem, error) { return r.judgeEnds(ctx, oldRoot, d.ended(), policy.Options) },
 		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },
 		func() ([]*desired.Problem, error) { return r.checkGranted(ctx, d) },
 		func() ([]*desired.Problem, error) { return r.checkMaintenance(ctx, u, root) },
@@ -357,27 +354,4 @@ func (r *Reader) checkSecrets(ctx context.Context, d difference) ([]*desired.Pro
 		out = append(out, added...)
 	}
 	return out, nil
-}
-
-// checkTerminations bounds what one push can end by mistake.
-func checkTerminations(d difference, policy PushPolicy) []*desired.Problem {
-	most := policy.MaxTerminations
-	if most <= 0 {
-		most = DefaultMaxTerminations
-	}
-	ended := 0
-	for _, c := range d.changes {
-		was, now := d.slots[c.Before], d.slots[c.After]
-		if was != nil && (now == nil || desired.IsInstantiated(was.state()) && !desired.IsInstantiated(now.state())) {
-			ended++
-		}
-	}
-	if ended <= most || slices.Contains(policy.Options, fmt.Sprintf("terminate=%d", ended)) {
-		return nil
-	}
-	return []*desired.Problem{{
-		File:    instancesDir,
-		Message: fmt.Sprintf("this push would terminate or remove %d instances; more than %d must be meant", ended, most),
-		Remedy:  fmt.Sprintf("if they are: git push -o terminate=%d", ended),
-	}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -50,8 +51,11 @@ func (e Effect) String() string {
 		}
 		return s + " (" + strings.Join(names, ", ") + ")"
 	}
-	return "of its VNFs " + list("end", e.Ends) + ", " + list("begin", e.Begins) + ", " + list("change", e.Changes)
+	return list("end", e.Ends) + ", " + list("begin", e.Begins) + ", " + list("change", e.Changes)
 }
+
+// Any reports whether a VNF ends, begins or changes.
+func (e Effect) Any() bool { return len(e.Ends)+len(e.Begins)+len(e.Changes) > 0 }
 
 // effect returns what the difference does to VNFs.
 func (d difference) effect() Effect {
@@ -70,6 +74,9 @@ func (d difference) effect() Effect {
 			e.Changes = append(e.Changes, c.After.Dir)
 		}
 	}
+	for _, dirs := range [][]string{e.Ends, e.Begins, e.Changes} {
+		slices.Sort(dirs)
+	}
 	return e
 }
 
@@ -80,7 +87,7 @@ func (r *Repo) effectOf(ctx context.Context, from, to string) string {
 	if err != nil {
 		return ""
 	}
-	return ": " + d.effect().String()
+	return ": of its VNFs " + d.effect().String()
 }
 
 // isHeld reports whether only a person can decide about the branch.

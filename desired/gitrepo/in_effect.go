@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,8 +41,12 @@ func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
 	if was == "" || was == head {
 		return head, nil
 	}
-	if follows, err := r.followsOn(ctx, was, head); err != nil || follows {
-		return head, err
+	follows, err := r.followsOn(ctx, was, head)
+	if err != nil {
+		return "", err
+	}
+	if follows {
+		return r.forwards(ctx, was, head, start)
 	}
 
 	held := fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it", errHeld, r.opt.Branch, was, head)
@@ -60,6 +65,58 @@ func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
 		r.log.Warn("the next start may not notice that the branch was set back", "revision", was, "error", err)
 	}
 	return "", fmt.Errorf("%w%s (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", held, r.effectOf(ctx, was, head), r.opt.Dir, r.ref(), was)
+}
+
+// forwards returns the commit that takes effect of a local branch that moved on. What came through a push or a landing was
+// judged before, and Jibe's own commits need no judge; any other change was made on the host, and met no hook.
+func (r *Repo) forwards(ctx context.Context, was, head string, start bool) (string, error) {
+	if judged, err := r.isJudged(ctx, was, head); err != nil || judged {
+		return head, err
+	}
+	err := r.judgeMove(ctx, was, head)
+	if !errors.Is(err, errHeld) {
+		return head, err
+	}
+	if start { // the next refresh holds it
+		return was, nil
+	}
+	if err := r.rememberCommit(ctx, was); err != nil { // at once, as above
+		r.log.Warn("the next start may not notice that the branch ends many VNFs", "revision", was, "error", err)
+	}
+	return "", fmt.Errorf("%w (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", err, r.opt.Dir, r.ref(), was)
+}
+
+// maxJudgedSteps bounds the commits that isJudged looks at. Jibe writes fewer between two moments at which the store
+// remembers where the branch is.
+const maxJudgedSteps = 10_000
+
+// isJudged reports whether every step from one commit to a later one was pushed through Jibe's hook, landed, or is Jibe's own.
+func (r *Repo) isJudged(ctx context.Context, was, head string) (bool, error) {
+	for range maxJudgedSteps {
+		if head == was {
+			return true, nil
+		}
+		push, err := r.pushedBy(ctx, head)
+		if err != nil {
+			return false, err
+		}
+		if push != nil {
+			if head = push.Old; head == "" {
+				return false, nil
+			}
+			continue
+		}
+		data, err := r.objects.Get(ctx, git.KindCommit, head)
+		if err != nil {
+			return false, r.damaged("commit "+head, err)
+		}
+		c, err := r.commit(ctx, head)
+		if err != nil || !r.sealed(data) || len(c.Parents) == 0 {
+			return false, err
+		}
+		head = c.Parents[0]
+	}
+	return false, nil
 }
 
 // followsOn is [Repo.has]. It starts no git process for a commit directly on top of the other, as most pushes are.

@@ -23,6 +23,7 @@ type index struct {
 	// the id is held. The lists are immutable.
 	rivals ordered[[]string]
 	bad    ordered[*slot] // those with problems, or secrets in clear, by directory
+	absent ordered[*slot] // those of bad whose directory is missing, see absence
 	// held are the instances whose last good revision stands, by id, although no directory has
 	// it any more. A person decides what becomes of them.
 	held   ordered[*hold]
@@ -46,7 +47,7 @@ func newIndex() *index {
 // clone returns a copy that may be changed without effect on x. It costs the same at any size.
 func (x *index) clone() *index {
 	return &index{
-		byDir: x.byDir.copy(), byID: x.byID.copy(), rivals: x.rivals.copy(), bad: x.bad.copy(),
+		byDir: x.byDir.copy(), byID: x.byID.copy(), rivals: x.rivals.copy(), bad: x.bad.copy(), absent: x.absent.copy(),
 		held: x.held.copy(), byName: x.byName.IsoCopy(),
 	}
 }
@@ -106,6 +107,7 @@ func (x *index) take(dir string) {
 	}
 	x.byDir.remove(dir)
 	x.bad.remove(dir)
+	x.absent.remove(dir)
 	if s.name != "" {
 		x.byName.Delete(s)
 	}
@@ -123,6 +125,9 @@ func (x *index) place(s *slot) {
 	x.byDir.set(dir, s)
 	if len(s.problems)+len(s.exposed) > 0 {
 		x.bad.set(dir, s)
+	}
+	if s.absent != nil {
+		x.absent.set(dir, s)
 	}
 	if s.name != "" {
 		x.byName.Set(s)
@@ -313,8 +318,11 @@ func (x *index) isLost(was desired.Revision) bool {
 
 // judge finds the instances that the move to a commit would end by a slip; see
 // [Reader.losses]. An instance that is held for that already stays held until the slip is
-// repaired.
-func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head string) error {
+// repaired. oldRoot and root are the root trees before and after the move.
+func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head, oldRoot, root string) error {
+	if err := r.endAbsences(ctx, x, m, root); err != nil {
+		return err
+	}
 	before := make([]*slot, len(m.changes))
 	changed := make(map[string]int, len(m.changes))
 	for i, c := range m.changes {
@@ -327,12 +335,12 @@ func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head string) 
 	}
 	losses, err := r.losses(ctx, m.changes, before, m.slots, func(id string) bool {
 		return slices.ContainsFunc(x.claimants(id), func(dir string) bool { _, moves := changed[dir]; return !moves && x.byDir.get(dir) != nil })
-	})
+	}, r.absenceAfter(ctx, oldRoot, root))
 	if err != nil {
 		return err
 	}
 	for _, l := range losses {
-		if again := x.held.get(l.was.Instance) != nil || x.isLost(l.was); !again && l.running {
+		if again := l.absent != nil || x.held.get(l.was.Instance) != nil || x.isLost(l.was); !again && l.running {
 			if again, err = r.slipped(ctx, head, l); err != nil {
 				return err
 			}
@@ -340,6 +348,28 @@ func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head string) 
 		}
 		if l.running {
 			m.losses = append(m.losses, l)
+		}
+	}
+	return nil
+}
+
+// endAbsences adds to the move the instances that were absent ([absence]) and are removed now: no directory differs for
+// them.
+func (r *Reader) endAbsences(ctx context.Context, x *index, m *headMove, root string) error {
+	moves := make(map[string]bool, len(m.changes))
+	for _, c := range m.changes {
+		moves[c.dir] = true
+	}
+	for dir, s := range x.absent.all() {
+		if moves[dir] {
+			continue
+		}
+		absent, err := r.isAbsent(ctx, root, s.rev, s.absent)
+		if err != nil {
+			return err
+		}
+		if !absent {
+			m.changes, m.slots = append(m.changes, dirChange{dir: dir}), append(m.slots, nil)
 		}
 	}
 	return nil
@@ -374,12 +404,12 @@ func (x *index) apply(m headMove) []string {
 		}
 		l, slip := lost[c.dir]
 		switch {
-		case s == nil:
 		case slip && l.moved():
 			stands[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: s.rev.Commit, Tree: s.rev.Tree}, problems: []*desired.Problem{l.problem()}, lost: true}
 		case slip:
 			stands[i] = l.before.obeyed()
-			stands[i].problems, stands[i].lost = []*desired.Problem{l.problem()}, true
+			stands[i].problems, stands[i].lost, stands[i].absent = []*desired.Problem{l.problem()}, true, l.absent
+		case s == nil:
 		case len(s.problems) > 0 && old != nil:
 			// The last good revision stands until the file is repaired.
 			stands[i] = old.obeyed()

@@ -21,6 +21,8 @@ type loss struct {
 	now    desired.Revision // what would take its place: a directory and the new id
 	// running says that the VNF was to run. One that wasn't loses only its identifier.
 	running bool
+	// absent is why the instance is missing, where no other takes its place; now is then its own directory.
+	absent *desired.Problem
 }
 
 // moved says whether the directory has another name too.
@@ -28,6 +30,9 @@ func (l loss) moved() bool { return l.was.Dir != l.now.Dir }
 
 // problem describes what is wrong with the directory that took the place.
 func (l loss) problem() *desired.Problem {
+	if l.absent != nil {
+		return l.absent
+	}
 	file := path.Join(l.now.Dir, desired.InstanceFile)
 	const way = "; where another VNF is meant, end this one first (state: notInstantiated)"
 	if l.moved() {
@@ -42,8 +47,8 @@ func (l loss) problem() *desired.Problem {
 
 // losses finds the instances that a change of directories would end only because
 // their ids were lost. before and after are what stands in each of dirs, nil for
-// nothing; elsewhere says whether a directory that doesn't change has an id.
-func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*slot, elsewhere func(id string) bool) ([]loss, error) {
+// nothing; elsewhere says whether a directory that doesn't change has an id, and absent why an instance is missing.
+func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*slot, elsewhere func(id string) bool, absent absence) ([]loss, error) {
 	had, has := map[string]bool{}, map[string]bool{}
 	for i := range dirs {
 		if before[i] != nil {
@@ -81,23 +86,45 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 				return nil, err
 			}
 		}
-		if len(fresh) == 0 {
-			continue // it is simply gone
-		}
-		meant, err := r.meaning(ctx, was)
+		j, err := r.successor(ctx, l, fresh, after, taken)
 		if err != nil {
 			return nil, err
 		}
-		for _, j := range slices.Concat(fresh[was.rev.Tree], fresh[meant]) {
-			derived := was.rev.Instance == desired.DeriveID(was.rev.Dir) && after[j].rev.Instance == desired.DeriveID(after[j].rev.Dir)
-			if !taken[j] && (l.running || derived) {
-				l.now, taken[j] = after[j].rev, true
-				out = append(out, l)
-				break
-			}
+		if j >= 0 {
+			l.now, taken[j] = after[j].rev, true
+			out = append(out, l)
+			continue
+		}
+		if !l.running {
+			continue
+		}
+		if l.absent, err = absent(was); err != nil {
+			return nil, err
+		}
+		if l.absent != nil {
+			l.now = desired.Revision{Dir: was.rev.Dir}
+			out = append(out, l)
 		}
 	}
 	return out, nil
+}
+
+// successor returns which of the new directories is the instance that was lost, -1 for none.
+func (r *Reader) successor(ctx context.Context, l loss, fresh map[string][]int, after []*slot, taken map[int]bool) (int, error) {
+	if len(fresh) == 0 {
+		return -1, nil
+	}
+	meant, err := r.meaning(ctx, l.before)
+	if err != nil {
+		return -1, err
+	}
+	for _, j := range slices.Concat(fresh[l.was.Tree], fresh[meant]) {
+		derived := l.was.Instance == desired.DeriveID(l.was.Dir) && after[j].rev.Instance == desired.DeriveID(after[j].rev.Dir)
+		if !taken[j] && (l.running || derived) {
+			return j, nil
+		}
+	}
+	return -1, nil
 }
 
 // fresh are the directories that are new, with ids that are, by tree and by what they mean.

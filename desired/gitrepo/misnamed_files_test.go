@@ -86,10 +86,13 @@ func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *
 			was, _ := r.Lookup(testID(1))
 			person.change(map[string]string{
 				"instances/a/vnf.yaml": "", "instances/a/" + to: running(testID(1), "vim: x"),
-				"instances/b":          "",
-				"instances/c/vnf.yaml": "", "instances/c/kept.yaml": "id: " + testID(4) + "\nvnfdId: other\n", // it goes, and leaves a note on another
+				"instances/b": "",
 			})
-			person.change(map[string]string{"instances/a/README.md": "more"})
+			followed(t, r, person)
+			person.change(map[string]string{
+				"instances/c/vnf.yaml": "", "instances/c/kept.yaml": "id: " + testID(4) + "\nvnfdId: other\n", // it goes, and leaves a note on another
+				"instances/a/README.md": "more",
+			})
 			followed(t, r, person)
 			r = bothWays(t, r, func(t *testing.T, r *Repo) {
 				if rev, ok := r.Lookup(testID(1)); !ok || rev.Tree != was.Tree {

@@ -88,12 +88,17 @@ func problemsOf(file string, err error) []*desired.Problem {
 }
 
 func notAFile(file string, e git.Entry) *desired.Problem {
-	what := "a folder"
+	return &desired.Problem{File: file, Message: "is " + entryKind(e) + ", not a file", Remedy: "commit a plain file"}
+}
+
+func entryKind(e git.Entry) string {
 	switch e.Mode {
 	case git.ModeSymlink:
-		what = "a symbolic link"
+		return "a symbolic link"
 	case git.ModeSubmodule:
-		what = "a submodule"
+		return "a submodule"
+	case git.ModeDir:
+		return "a folder"
 	}
-	return &desired.Problem{File: file, Message: "is " + what + ", not a file", Remedy: "commit a plain file"}
+	return "a file"
 }

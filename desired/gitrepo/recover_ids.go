@@ -169,25 +169,27 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 			look(dir, nil)
 		}
 	}
-	losses, err := r.losses(ctx, m.changes, before, m.slots, func(string) bool { return false })
+	decided, err := git.ReadRef(r.opt.Dir, acceptedRef)
 	if err != nil {
 		return headMove{}, err
 	}
-	accepted, err := r.acceptedTrees(ctx)
+	accepted, err := r.acceptedTrees(ctx, decided)
+	if err != nil {
+		return headMove{}, err
+	}
+	head := r.Head()
+	losses, err := r.losses(ctx, m.changes, before, m.slots, func(string) bool { return false }, r.absenceSince(ctx, head, decided))
 	if err != nil {
 		return headMove{}, err
 	}
 	lost := headMove{}
-	r.mu.RLock()
-	head := r.head
-	r.mu.RUnlock()
 	for _, l := range losses {
 		tree, err := accepted(l.now.Dir)
 		if err != nil {
 			return headMove{}, err
 		}
-		slip := false
-		if l.running && tree != l.now.Tree {
+		slip := l.absent != nil
+		if !slip && l.running && tree != l.now.Tree {
 			if slip, err = r.slipped(ctx, head, l); err != nil {
 				return headMove{}, err
 			}
@@ -203,11 +205,7 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 
 // acceptedTrees returns a function that finds the tree of a directory at the commit that a
 // person last accepted, "" for none.
-func (r *Repo) acceptedTrees(ctx context.Context) (func(dir string) (string, error), error) {
-	commit, err := git.ReadRef(r.opt.Dir, acceptedRef)
-	if err != nil {
-		return nil, err
-	}
+func (r *Repo) acceptedTrees(ctx context.Context, commit string) (func(dir string) (string, error), error) {
 	root, err := r.rootOf(ctx, commit)
 	if err != nil {
 		return nil, err

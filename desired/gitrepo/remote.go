@@ -280,7 +280,9 @@ func (r *Repo) obey(ctx context.Context, hash, head string) error {
 		return err
 	}
 	if head != "" {
-		if err := r.manyEnd(ctx, head, hash); err != nil {
+		if err := r.judgeMove(ctx, head, hash); errors.Is(err, errHeld) {
+			return fmt.Errorf("%w (%s)", err, asAccept)
+		} else if err != nil {
 			return r.unfolds(hash, err)
 		}
 	} else if err := r.within(ctx, head, hash); err != nil {
@@ -313,20 +315,6 @@ func (r *Repo) unfolds(hash string, err error) error {
 		return fmt.Errorf("%w: commit %s: %w (repair the branch)", errHeld, hash, err)
 	}
 	return err
-}
-
-// manyEnd refuses commits that would end more instances at once than a local
-// push may without saying so: no hook stands before a remote.
-func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
-	d, err := r.diff(ctx, head, hash)
-	if err != nil {
-		return err
-	}
-	problems := checkTerminations(d, PushPolicy{})
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: commit %s: %s (%s)", errHeld, hash, problems[0].Message, asAccept)
 }
 
 // Accept obeys the branch as it is, after a person has decided that the change for which it,

@@ -369,7 +369,7 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.judge(ctx, x, &m, head); err != nil {
+	if err := r.judge(ctx, x, &m, head, oldRoot, root); err != nil {
 		return err
 	}
 	if oldHead == "" {

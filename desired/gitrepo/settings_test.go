@@ -381,7 +381,7 @@ func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *
 			next := person.commit("Change")
 			r := newReader(git.Runner{Dir: dir}, "main", 1<<20)
 			defer r.Close()
-			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{})
+			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{Options: []string{"terminate=2", "terminate=4"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,6 +17,8 @@ type slot struct {
 	problems []*desired.Problem
 	// lost says that the directory has lost the id of what runs; a person may accept that.
 	lost bool
+	// absent is the reason for which the directory is missing although the instance wasn't removed, nil if it is there.
+	absent *desired.Problem
 	// exposed are the secrets that stand in the file in clear. The file is obeyed
 	// nevertheless.
 	exposed []*desired.Problem

@@ -90,11 +90,17 @@ type Change struct {
 // whether vims/ or repositories.yaml do. "" is the empty repository. Content
 // that can't be parsed is an error, an *desired.InvalidError.
 func (r *Reader) Diff(ctx context.Context, oldCommit, newCommit string) (changes []Change, settingsChanged bool, err error) {
+	changes, _, settingsChanged, err = r.DiffEffect(ctx, oldCommit, newCommit)
+	return changes, settingsChanged, err
+}
+
+// DiffEffect is [Reader.Diff], and returns what the difference does to VNFs.
+func (r *Reader) DiffEffect(ctx context.Context, oldCommit, newCommit string) (changes []Change, effect Effect, settingsChanged bool, err error) {
 	d, err := r.diff(ctx, oldCommit, newCommit)
 	if err == nil && len(d.problems) > 0 {
 		err = &desired.InvalidError{Problems: d.problems}
 	}
-	return d.changes, d.settings, err
+	return d.changes, d.effect(), d.settings, err
 }
 
 // difference is what differs between two commits.
@@ -127,7 +133,7 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (d diffe
 	if err != nil {
 		return d, err
 	}
-	if d.losses, err = r.losses(ctx, d.dirs, before, after, func(string) bool { return false }); err != nil {
+	if d.losses, err = r.losses(ctx, d.dirs, before, after, func(string) bool { return false }, r.absenceAfter(ctx, oldRoot, newRoot)); err != nil {
 		return d, err
 	}
 	d.slots = make(map[desired.Revision]*slot, len(before)+len(after))
