@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -46,7 +41,7 @@ func newAccept() *cobra.Command {
 			}
 			if held.Why != "" || len(held.Instances) > 0 {
 				showHeld(cmd.OutOrStdout(), &held)
-				if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), yes); err != nil {
+				if err := confirm(cmd, yes, "Accept this?", "nothing was accepted"); err != nil {
 					return err
 				}
 			}
@@ -90,24 +85,4 @@ func showHeld(w io.Writer, h *gitrepo.Held) {
 	for _, p := range h.Instances {
 		fmt.Fprintf(w, "one VNF ends and another begins: %s: %s\n", p.File, p.Message)
 	}
-}
-
-// confirm asks at the terminal. Without a terminal, only --yes confirms. An error means that nothing may be done.
-func confirm(stdin io.Reader, w io.Writer, yes bool) error {
-	if yes {
-		return nil
-	}
-	f, ok := stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return errors.New("nothing was accepted: standard input is no terminal, so confirm with --yes")
-	}
-	fmt.Fprint(w, "Accept this? [y/N] ")
-	line, err := bufio.NewReader(f).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was accepted")
-	}
-	return nil
 }

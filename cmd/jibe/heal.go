@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,7 @@ import (
 func newHeal() *cobra.Command {
 	var c client
 	var cause string
-	var all, pods, wait bool
+	var deleteData, formerly, pods, wait, yes bool
 	cmd := &cobra.Command{
 		Use:   "heal INSTANCE [VNFC…]",
 		Short: "Make VNFCs, or a whole VNF, anew in place",
@@ -24,9 +26,13 @@ func newHeal() *cobra.Command {
 			"vnfcResourceInfo or vnfcInfo, or by its pod's name or server's id.",
 		Example: "  jibe heal site-a/upf-1 --wait                  the whole VNF, and wait for the end\n" +
 			"  jibe heal site-a/upf-1 upf-5d9c-x7k2p --cause hangs\n" +
-			"  jibe heal 3f2a --pods                            only its VNFCs",
+			"  jibe heal 3f2a --pods                            only its VNFCs\n" +
+			"  jibe heal site-a/upf-1 --delete-data             with its volumes, which lose their data",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if formerly {
+				return errors.New("nothing was healed: --all is called --delete-data now, as it deletes volumes with their data")
+			}
 			body := object{}
 			if len(args) > 1 {
 				body["vnfcInstanceId"] = args[1:]
@@ -34,18 +40,31 @@ func newHeal() *cobra.Command {
 			if cause != "" {
 				body["cause"] = cause
 			}
-			if all || pods {
-				body["additionalParams"] = object{"all": all}
+			if deleteData || pods {
+				body["additionalParams"] = object{"all": deleteData}
+			}
+			if deleteData {
+				of := args[0]
+				if len(args) > 1 {
+					of = strings.Join(args[1:], ", ") + " of " + of
+				}
+				question := fmt.Sprintf("Heal %s, and delete its volumes with all data in them?", of)
+				if err := confirm(cmd, yes, question, "nothing was healed"); err != nil {
+					return err
+				}
 			}
 			return c.begin(cmd, wait, args[0], http.MethodPost, "/heal", "heal", body)
 		},
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&all, "all", false, "also the claims and volumes that the package lists, of single servers their volumes, with the data in them")
+	cmd.Flags().BoolVar(&deleteData, "delete-data", false, "also the claims and volumes that the package lists, of single servers their volumes: their data is lost")
+	cmd.Flags().BoolVar(&yes, "yes", false, "delete data without asking")
+	cmd.Flags().BoolVar(&formerly, "all", false, "former name of --delete-data")
+	_ = cmd.Flags().MarkHidden("all")
 	cmd.Flags().BoolVar(&pods, "pods", false, "whole VNF: only its VNFCs; every other object stays")
 	cmd.Flags().StringVar(&cause, "cause", "", "why, for the operation and the commit")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end; fail if that isn't COMPLETED")
-	cmd.MarkFlagsMutuallyExclusive("all", "pods")
+	cmd.MarkFlagsMutuallyExclusive("delete-data", "pods")
 	return cmd
 }
 

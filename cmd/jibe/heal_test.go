@@ -64,12 +64,12 @@ func TestAnInstanceIsShownByItsNameToo(t *testing.T) {
 func TestHealRequestsWhatItsArgumentsSay(t *testing.T) {
 	const first = "POST /vnflcm/v2/vnf_instances/id-1/heal "
 	for line, want := range map[string]string{
-		"id-1":                      first + `{}`,
-		"it's":                      first + `{}`,
-		"it's --all":                first + `{"additionalParams":{"all":true}}`,
-		"id-1 --pods --cause hangs": first + `{"additionalParams":{"all":false},"cause":"hangs"}`,
-		"id-1 vdu1-a VDU1-b":        first + `{"vnfcInstanceId":["vdu1-a","VDU1-b"]}`,
-		"id-2 a --all":              "POST /vnflcm/v2/vnf_instances/id-2/heal " + `{"additionalParams":{"all":true},"vnfcInstanceId":["a"]}`, // the server says no
+		"id-1":                       first + `{}`,
+		"it's":                       first + `{}`,
+		"it's --delete-data --yes":   first + `{"additionalParams":{"all":true}}`,
+		"id-1 --pods --cause hangs":  first + `{"additionalParams":{"all":false},"cause":"hangs"}`,
+		"id-1 vdu1-a VDU1-b":         first + `{"vnfcInstanceId":["vdu1-a","VDU1-b"]}`,
+		"id-2 a --delete-data --yes": "POST /vnflcm/v2/vnf_instances/id-2/heal " + `{"additionalParams":{"all":true},"vnfcInstanceId":["a"]}`, // the server says no
 	} {
 		h := &healed{}
 		out, _, err := execute(t, h, append([]string{"heal"}, strings.Fields(line)...)...)
@@ -84,10 +84,12 @@ func TestHealRequestsWhatItsArgumentsSay(t *testing.T) {
 
 func TestHealAsksBackForAnInstanceWhoseNameIsNotUnique(t *testing.T) {
 	for line, says := range map[string][]string{
-		"twin":              {"2 VNF instances have the name", "id-2 (instantiated)", "id-3 (instantiated)"},
-		"nobody":            {`no VNF instance has the id or the name "nobody"`},
-		"id-1 --all --pods": {"all", "pods"},
-		"":                  {"at least 1 arg"},
+		"twin":                      {"2 VNF instances have the name", "id-2 (instantiated)", "id-3 (instantiated)"},
+		"nobody":                    {`no VNF instance has the id or the name "nobody"`},
+		"id-1 --delete-data --pods": {"delete-data", "pods"},
+		"id-1 --all":                {"nothing was healed", "--delete-data"},
+		"id-1 --delete-data":        {"nothing was healed", "--yes"},
+		"":                          {"at least 1 arg"},
 	} {
 		h := &healed{}
 		_, _, err := execute(t, h, append([]string{"heal"}, strings.Fields(line)...)...)
