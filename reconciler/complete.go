@@ -28,10 +28,10 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 	if after == nil || !desired.IsInstantiated(after.State) {
 		return after, nil
 	}
-	if err := keepsPins(before, after); err != nil {
+	next := *after
+	if err := keepPins(before, &next); err != nil {
 		return nil, err
 	}
-	next := *after
 	pinVIM(settings, before, &next)
 	open := next.Package == "" || c.stale(ctx, before, &next)
 	if open {
@@ -69,31 +69,35 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 	return &next, nil
 }
 
-// keepsPins refuses a change of what Jibe fills in where it is no part of a larger change: a line that was lost in an edit
-// would upgrade what runs to the newest build, and another generation would be built next to it.
-func keepsPins(before, after *desired.Instance) error {
-	if before == nil || !desired.IsInstantiated(before.State) || before.Package == "" || after.Update.Strategy == desired.Container {
+// keepPins restores in next what Jibe filled in for what runs and an edit lost: without its package line a change of
+// scale levels would upgrade the VNF to the newest build. It refuses another generation that is no part of a larger change,
+// as that would be built next to what runs.
+func keepPins(before, next *desired.Instance) error {
+	if before == nil || !desired.IsInstantiated(before.State) || before.Package == "" {
 		return nil
 	}
-	updates := len(after.Overlays) > len(before.Overlays) // a request of the API, which leaves the package to Jibe
-	if after.Package == "" && after.VnfdID == before.VnfdID && !updates {
-		return &drivers.RefusedError{Field: "package", Reason: fmt.Sprintf(
-			"the line is lost, and the VNF would be changed to the newest build of its package; put it back: package: %s; to change to another build, name it", before.Package)}
+	updates := len(next.Overlays) > len(before.Overlays) // a container update of the API, which leaves the package to Jibe
+	if next.Package == "" && next.VnfdID == before.VnfdID && !updates {
+		next.Package = before.Package
 	}
-	if after.Generation == before.Generation {
+	if next.Generation == before.Generation || next.Update.Strategy == desired.Container {
 		return nil
 	}
 
-	same := *after
+	same := *next
 	same.Generation = before.Generation
-	if t, _, _ := lcm.Classify(before, &same); t != lcm.ChangePackage && t != lcm.ChangeFlavour {
-		back := "take the line out"
-		if before.Generation != "" {
-			back = "put it back: generation: " + before.Generation
-		}
-		return &drivers.RefusedError{Field: "generation", Reason: "it names the objects that run, and changes only with their package; " + back}
+	if t, _, _ := lcm.Classify(before, &same); t == lcm.ChangePackage || t == lcm.ChangeFlavour {
+		return nil
 	}
-	return nil
+	if next.Generation == "" {
+		next.Generation = before.Generation
+		return nil
+	}
+	back := "take the line out"
+	if before.Generation != "" {
+		back = "put it back: generation: " + before.Generation
+	}
+	return &drivers.RefusedError{Field: "generation", Reason: "it names the objects that run, and changes only with their package; " + back}
 }
 
 // newest is the tree of the newest package with the instance's vnfdId. Where it has left

@@ -82,7 +82,10 @@ func intended(change func(*desired.Instance)) *desired.Instance {
 func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 	t.Parallel()
 
-	const tree2Levels = 0 // what runs, although version 2 would have level 3
+	const (
+		tree2Levels = 0                                          // what runs, although version 2 would have level 3
+		earlier     = "a444444444444444444444444444444444444444" // a build of version 2 before tree2
+	)
 	for name, c := range map[string]struct {
 		before, after, want func(*desired.Instance)
 	}{
@@ -90,6 +93,15 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 		"the pin of a new instance": {
 			before: func(in *desired.Instance) { in.State, in.Package = desired.NotInstantiated, "" },
 			after:  func(in *desired.Instance) { in.Package = "" },
+		},
+		"a package and a generation that were lost in an edit": {
+			before: func(in *desired.Instance) { in.Package, in.VnfdID, in.Generation = earlier, vnfd2, "2" },
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Levels = vnfd2, "", map[string]int{"web": 1}
+			},
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Generation, in.Levels = vnfd2, earlier, "2", map[string]int{"web": 1}
+			},
 		},
 		"the pin that the author left": {
 			after: func(in *desired.Instance) { in.VnfdID = vnfd2 },
@@ -222,44 +234,30 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 	}
 }
 
-func TestWhatJibeFillsInIsNotLostOrEditedAlone(t *testing.T) {
+func TestAGenerationChangesOnlyWithThePackage(t *testing.T) {
 	t.Parallel()
 
 	for name, c := range map[string]struct {
 		before, after func(*desired.Instance)
 		want          string // of the refusal, "" for none
 	}{
-		"a lost package, in a scaling": {
-			after: func(in *desired.Instance) { in.Package, in.Levels = "", map[string]int{"web": 1} },
-			want:  "package: " + tree1,
-		},
-		"a lost package, with another vnfdId": {
-			after: func(in *desired.Instance) { in.Package, in.VnfdID = "", vnfd2 },
-		},
-		"another build by name": {
-			after: func(in *desired.Instance) { in.VnfdID, in.Package = vnfd2, tree2 },
-		},
-		"a generation that was written": {
+		"written": {
 			after: func(in *desired.Instance) { in.Generation = "green" },
 			want:  "take the line out",
 		},
-		"a generation that was changed, in a scaling": {
+		"changed, in a scaling": {
 			before: func(in *desired.Instance) { in.Generation = "2" },
 			after:  func(in *desired.Instance) { in.Generation, in.Levels = "3", map[string]int{"web": 1} },
 			want:   "generation: 2",
 		},
-		"a generation that was lost": {
-			before: func(in *desired.Instance) { in.Generation = "2" },
-			want:   "generation: 2",
-		},
-		"a generation of the author's, with another package": {
+		"the author's, with another package": {
 			after: func(in *desired.Instance) {
 				in.VnfdID, in.Generation, in.Update.Strategy = vnfd2, "green", desired.BlueGreen
 			},
 		},
 		"nothing runs": {
 			before: func(in *desired.Instance) { in.State = desired.NotInstantiated },
-			after:  func(in *desired.Instance) { in.Package, in.Generation = "", "3" },
+			after:  func(in *desired.Instance) { in.Generation = "3" },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

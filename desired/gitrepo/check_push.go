@@ -73,7 +73,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 	for _, l := range d.losses {
 		// An id that was derived from the directory is lost by a plain git mv, whether the VNF
 		// runs or not.
-		if l.running || l.moved() {
+		if l.running || l.moved() || l.swapped != "" {
 			problems = append(problems, l.problem())
 		}
 	}
@@ -87,6 +87,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 	}
 	for _, check := range []func() ([]*desired.Problem, error){
 		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
+		func() ([]*desired.Problem, error) { return r.checkSpelling(ctx, root, d.dirs) },
 		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
 		func() ([]*desired.Problem, error) { return r.judgeEnds(ctx, oldRoot, d.ended(), policy.Options) },
 		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },

@@ -166,6 +166,13 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			runGit(t, dir, "rm", "-q", "-r", shardDir(testID(1)))
 			put(t, dir, "instances/elsewhere/vnf.yaml", vnfFile("", 7))
 		}, refuse: "instances/elsewhere/vnf.yaml: moving " + shardDir(testID(1)) + " without its id would terminate VNF instance " + testID(1)},
+		{name: "a folder of another case", edit: func(t *testing.T, dir string) {
+			put(t, dir, "instances/Derived/vnf.yaml", vnfFile("", 1))
+		}, refuse: "instances/Derived and instances/derived differ only in case"},
+		{name: "a folder of another Unicode form", edit: func(t *testing.T, dir string) {
+			put(t, dir, "instances/caf\u00e9/vnf.yaml", vnfFile("", 1))
+			put(t, dir, "instances/cafe\u0301/vnf.yaml", vnfFile("", 2))
+		}, refuse: "differ only in case or Unicode form"},
 		{name: "a copy beside a change of the original", edit: func(t *testing.T, dir string) {
 			put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile(testID(1), 5))
 			put(t, dir, "instances/00/vnf.yaml", vnfFile(testID(1), 5))

@@ -70,7 +70,7 @@ func TestAChangeThatEndsManyMustBeMeant(t *testing.T) {
 				return
 			}
 			_, n, _ := strings.Cut(said, "terminate=")
-			n, _, _ = strings.Cut(n, ")")
+			n, _, _ = strings.Cut(n, ";")
 			problems, err = r.CheckPush(t.Context(), []RefUpdate{u}, PushPolicy{Options: []string{"terminate=" + n}})
 			if err != nil || len(problems) > 0 {
 				t.Errorf("pushed as the refusal says, it is refused: %v, %v", problems, err)

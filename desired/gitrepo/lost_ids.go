@@ -23,6 +23,8 @@ type loss struct {
 	running bool
 	// absent is why the instance is missing, where no other takes its place; now is then its own directory.
 	absent *desired.Problem
+	// swapped is the directory that has the id instead, where two files have exchanged their ids.
+	swapped string
 }
 
 // moved says whether the directory has another name too.
@@ -34,6 +36,11 @@ func (l loss) problem() *desired.Problem {
 		return l.absent
 	}
 	file := path.Join(l.now.Dir, desired.InstanceFile)
+	if l.swapped != "" {
+		return &desired.Problem{File: file, Instance: l.was.Instance,
+			Message: fmt.Sprintf("has exchanged its id with that of %s: each VNF would become the other", l.swapped),
+			Remedy:  "put it back: id: " + l.was.Instance + "; to rename the folders, move them with git mv"}
+	}
 	const way = "; where another VNF is meant, end this one first (state: notInstantiated)"
 	if l.moved() {
 		return &desired.Problem{File: file, Instance: l.was.Instance,
@@ -104,6 +111,46 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 		if l.absent != nil {
 			l.now = desired.Revision{Dir: was.rev.Dir}
 			out = append(out, l)
+		}
+	}
+	swaps, err := r.swaps(ctx, before, after, has)
+	return append(out, swaps...), err
+}
+
+// swaps finds the directories that keep what they mean, but have the id of another directory, which is there still: somebody
+// exchanged two ids. Folders that were renamed take along what they mean.
+func (r *Reader) swaps(ctx context.Context, before, after []*slot, has map[string]bool) ([]loss, error) {
+	var had map[string]*slot
+	var out []loss
+	for i, a := range after {
+		b := before[i]
+		if a == nil || b == nil || a.rev.Instance == "" || b.rev.Instance == "" || a.rev.Instance == b.rev.Instance || !has[b.rev.Instance] {
+			continue
+		}
+		if had == nil {
+			had = map[string]*slot{}
+			for _, s := range before {
+				if s != nil {
+					had[s.rev.Instance] = s
+				}
+			}
+		}
+		other := had[a.rev.Instance]
+		if other == nil {
+			continue
+		}
+		was, err := r.described(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		var meant [3]string
+		for n, s := range []*slot{was, a, other} {
+			if meant[n], err = r.meaning(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+		if meant[0] == meant[1] && meant[1] != meant[2] {
+			out = append(out, loss{was: was.rev, before: was, now: a.rev, running: desired.IsInstantiated(was.state()), swapped: other.rev.Dir})
 		}
 	}
 	return out, nil

@@ -331,3 +331,49 @@ func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testi
 		})
 	}
 }
+
+func TestExchangedIDsAreHeld(t *testing.T) {
+	kit.Long(t)
+	t.Parallel()
+
+	const amf, smf = "instances/m/amf", "instances/m/smf"
+	r, person, was := forged(t)
+	other, _ := r.Lookup(testID(2))
+	person.put(amf+"/vnf.yaml", named(testID(2), "amf", 1))
+	person.put(smf+"/vnf.yaml", named(testID(1), "smf", 5))
+	old := person.head
+	head := person.commit("Exchange the ids")
+	person.moveBranch("refs/heads/main", old, head)
+	r.Poke()
+	kit.Until(t, "the branch is followed", func() bool { return r.Head() == head })
+
+	problems, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: r.ref(), Old: old, New: head}}, PushPolicy{})
+	if err != nil || len(problems) != 2 || !strings.Contains(problems[0].Error(), "has exchanged its id with that of") {
+		t.Errorf("the push hook says %v, %v", problems, err)
+	}
+	for _, r := range []*Repo{r, restarted(t, r, was, other)} {
+		for _, want := range []desired.Revision{was, other} {
+			if rev, ok := r.Lookup(want.Instance); !ok || rev != want {
+				t.Errorf("the instance is at %+v, %v; want %+v", rev, ok, want)
+			}
+		}
+		if said := problemsAt(r); strings.Count(said, "has exchanged its id") != 2 {
+			t.Errorf("problems: %s", said)
+		}
+	}
+
+	person.put(amf+"/vnf.yaml", named(testID(1), "amf", 1))
+	person.put(smf+"/vnf.yaml", named(testID(2), "smf", 5))
+	follow(t, r, person, "Put them back")
+	if rev, _ := r.Lookup(testID(2)); rev.Commit != r.Head() || len(r.Problems()) > 0 {
+		t.Errorf("put back, it is at %+v; problems: %s", rev, problemsAt(r))
+	}
+
+	person.move(amf, "instances/m/x")
+	person.move(smf, amf)
+	person.move("instances/m/x", smf)
+	follow(t, r, person, "Rename both folders")
+	if rev, _ := r.Lookup(testID(1)); rev.Dir != smf || len(r.Problems()) > 0 {
+		t.Errorf("renamed, it is at %+v; problems: %s", rev, problemsAt(r))
+	}
+}

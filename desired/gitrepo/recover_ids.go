@@ -148,8 +148,11 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 		before, m.slots = append(before, was), append(m.slots, now)
 	}
 	for id, rev := range operated {
-		if r.index.byID.get(id) != nil || r.index.held.get(id) != nil {
+		if r.index.held.get(id) != nil {
 			continue
+		}
+		if now := r.index.byID.get(id); now != nil && (now.rev.Dir == rev.Dir || r.index.byDir.get(rev.Dir) == nil) {
+			continue // where it was, or moved
 		}
 		if now := r.index.byDir.get(rev.Dir); now != nil && now.rev.Instance == "" {
 			continue // nothing of it could ever be read
@@ -169,6 +172,10 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 			look(dir, nil)
 		}
 	}
+	elsewhere := func(id string) bool {
+		s := r.index.byID.get(id)
+		return s != nil && !looked[s.rev.Dir]
+	}
 	decided, err := git.ReadRef(r.opt.Dir, acceptedRef)
 	if err != nil {
 		return headMove{}, err
@@ -178,7 +185,7 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 		return headMove{}, err
 	}
 	head := r.Head()
-	losses, err := r.losses(ctx, m.changes, before, m.slots, func(string) bool { return false }, r.absenceSince(ctx, head, decided))
+	losses, err := r.losses(ctx, m.changes, before, m.slots, elsewhere, r.absenceSince(ctx, head, decided))
 	if err != nil {
 		return headMove{}, err
 	}
