@@ -172,7 +172,7 @@ func (r *Repo) moveLanded(ctx context.Context, u RefUpdate, l Landing) error {
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	if err := r.refreshLocked(ctx); err != nil { // it has landed; Health says it, and follow tries again
+	if err := r.refreshAccepting(ctx, u.New); err != nil { // it has landed; Health says it, and follow tries again
 		r.log.Error("a landed commit isn't followed yet", "revision", u.New, "error", err)
 	}
 	return nil

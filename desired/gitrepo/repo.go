@@ -319,8 +319,8 @@ func (r *Repo) Refresh(ctx context.Context) error {
 // stays at the last commit that could be read, Health says why, and follow tries again.
 func (r *Repo) refreshLocked(ctx context.Context) error { return r.refreshAccepting(ctx, "") }
 
-// refreshAccepting is refreshLocked that follows a local branch to the accepted commit, even if
-// that lacks what is in effect.
+// refreshAccepting is refreshLocked that follows a local branch to the accepted commit without judging it: a person has
+// accepted it, it has landed, or Jibe made it.
 func (r *Repo) refreshAccepting(ctx context.Context, accepted string) error {
 	err := r.tryRefresh(ctx, accepted)
 	if ctx.Err() == nil {

@@ -133,5 +133,5 @@ func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.
 	if err := r.land(ctx, ed.Pack, commit, head, with, k); err != nil {
 		return "", err
 	}
-	return commit, r.refreshLocked(ctx)
+	return commit, r.refreshAccepting(ctx, commit)
 }
