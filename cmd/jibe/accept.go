@@ -39,7 +39,7 @@ func newAccept() *cobra.Command {
 			if held.Why != "" {
 				path += "?commit=" + url.QueryEscape(held.To)
 			}
-			if held.Why != "" || len(held.Instances) > 0 {
+			if held.Why != "" || len(held.Instances)+len(held.Missing) > 0 {
 				showHeld(cmd.OutOrStdout(), &held)
 				if err := confirm(cmd, yes, "Accept this?", "nothing was accepted"); err != nil {
 					return err
@@ -83,6 +83,9 @@ func showHeld(w io.Writer, h *gitrepo.Held) {
 		}
 	}
 	for _, p := range h.Instances {
-		fmt.Fprintf(w, "one VNF ends and another begins: %s: %s\n", p.File, p.Message)
+		fmt.Fprintf(w, "a VNF becomes another one: %s: %s\n", p.File, p.Message)
+	}
+	for _, p := range h.Missing {
+		fmt.Fprintf(w, "a VNF ends: %s: %s\n", p.File, p.Message)
 	}
 }

@@ -114,17 +114,31 @@ func TestAnAbsentVNFEndsWhenAccepted(t *testing.T) {
 	kit.Long(t)
 	t.Parallel()
 
-	r, person, was := forged(t)
-	person.move("instances/m/amf", "archive/amf")
-	follow(t, r, person, "Move it away")
-	taken, err := r.Accept(t.Context(), "")
-	if err != nil || len(taken) != 1 || taken[0].Instance != testID(1) {
-		t.Errorf("accepted %v, %v", taken, err)
-	}
-	for _, r := range []*Repo{r, restarted(t, r, was)} {
-		if rev, ok := r.Lookup(testID(1)); ok || len(r.Problems()) > 0 {
-			t.Errorf("accepted, it is still at %+v; problems: %s", rev, problemsAt(r))
-		}
+	for name, slip := range map[string]func(person *committer){
+		"moved away":    func(p *committer) { p.move("instances/m/amf", "archive/amf") },
+		"a link":        func(p *committer) { p.replaceWith("instances/m/amf", git.ModeSymlink) },
+		"a submodule":   func(p *committer) { p.replaceWith("instances/m/amf", git.ModeSubmodule) },
+		"a file for it": func(p *committer) { p.replaceWith("instances/m/amf", git.ModeFile) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, person, was := forged(t)
+			slip(person)
+			follow(t, r, person, "Slip")
+			shown, err := r.Held(t.Context())
+			if err != nil || len(shown.Missing) != 1 || shown.Missing[0].Instance != testID(1) {
+				t.Errorf("to be accepted is %+v, %v", shown, err)
+			}
+			taken, err := r.Accept(t.Context(), "")
+			if err != nil || len(taken) != 1 || taken[0].Instance != testID(1) {
+				t.Errorf("accepted %v, %v", taken, err)
+			}
+			for _, r := range []*Repo{r, restarted(t, r, was)} {
+				if rev, ok := r.Lookup(testID(1)); ok || len(r.Problems()) > 0 {
+					t.Errorf("accepted, it is still at %+v; problems: %s", rev, problemsAt(r))
+				}
+			}
+		})
 	}
 }
 

@@ -21,6 +21,8 @@ type Held struct {
 	Effect
 	// Instances are the problems of single instances that are held. To accept one ends its VNF and begins another.
 	Instances []*desired.Problem `json:"instances"`
+	// Missing are the problems of instances whose directories are missing. To accept one ends its VNF.
+	Missing []*desired.Problem `json:"missing"`
 }
 
 // Effect is what a move of the branch does to VNFs: the directories of the instances of which one ends, begins, or changes.
@@ -105,7 +107,7 @@ func (r *Repo) heldBranch() []*desired.Problem {
 
 // Held returns what a person would accept now. It asks the remote, as Accept does.
 func (r *Repo) Held(ctx context.Context) (*Held, error) {
-	h := &Held{From: r.Head(), Instances: []*desired.Problem{}}
+	h := &Held{From: r.Head(), Instances: []*desired.Problem{}, Missing: []*desired.Problem{}}
 	h.To = h.From
 	r.mu.RLock()
 	for _, e := range r.ills {
@@ -114,7 +116,10 @@ func (r *Repo) Held(ctx context.Context) (*Held, error) {
 		}
 	}
 	for _, s := range r.index.bad.all() {
-		if s.lost {
+		switch {
+		case s.absent != nil:
+			h.Missing = append(h.Missing, s.problems...)
+		case s.lost:
 			h.Instances = append(h.Instances, s.problems...)
 		}
 	}

@@ -248,6 +248,9 @@ func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !e.IsDir() {
+			continue // the instance is absent, and ends
+		}
 		changes[i].after = e.Hash
 		if changes[i].file, _, err = r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
 			return nil, err
