@@ -36,7 +36,7 @@ const (
 func newLine() *line {
 	order := newPriority()
 	return &line{open: map[string]worked{}, order: order, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry),
+		newPauses(),
 		workqueue.TypedRateLimitingQueueConfig[string]{
 			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
 				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: order}),
@@ -56,7 +56,7 @@ func (l *line) addAfter(id string, u urgency, after time.Duration) {
 	l.queue.AddAfter(id, after)
 }
 
-// retry adds the instance after a pause that doubles with each retry, until forget. The
+// retry adds the instance after a pause that doubles with each pause that passed in vain, until forget. The
 // pause isn't longer than within, if that is positive: a deadline is kept then.
 func (l *line) retry(id string, u urgency, within time.Duration) {
 	l.order.ask(id, u)
