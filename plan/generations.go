@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -225,7 +226,12 @@ func (p *planner) renew(objects []Object) {
 			}
 			queues[x.Key] = append(queues[x.Key], u)
 		}
-		slices.SortStableFunc(queues[x.Key], func(a, b *Unit) int { return p.renewRank(a) - p.renewRank(b) })
+		slices.SortStableFunc(queues[x.Key], func(a, b *Unit) int {
+			if now.Ordered {
+				return cmp.Or(p.renewRank(a)-p.renewRank(b), b.ordinal()-a.ordinal())
+			}
+			return p.renewRank(a) - p.renewRank(b)
+		})
 		longest = max(longest, len(queues[x.Key]))
 	}
 	for i := range longest {
@@ -235,7 +241,9 @@ func (p *planner) renew(objects []Object) {
 				continue
 			}
 			u := queues[x.Key][i]
-			if i > 0 {
+			if i > 0 && p.blocked(u) {
+				waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: "until " + queues[x.Key][i-1].Key + " is gone"})
+			} else if i > 0 {
 				waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: "until the successor is ready"})
 			} else if s, ok := p.short(x.Key, u); ok {
 				waits = append(waits, s)
@@ -247,6 +255,10 @@ func (p *planner) renew(objects []Object) {
 		p.add(deletes...)
 	}
 }
+
+// blocked reports whether an owner that makes its units in their order makes none as long as
+// this one isn't ready: neither the others' successors nor what is missing can be waited for.
+func (p *planner) blocked(u *Unit) bool { return p.objects[u.Owner].Ordered && !u.Ready }
 
 func renewal(u *Unit) Step {
 	return Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: u.Outdated}
@@ -267,7 +279,7 @@ func (p *planner) renewRank(u *Unit) int {
 
 // short is the wait for the other units of the owner, where one of them isn't
 // ready or missing. One that isn't ready and will be renewed itself is not waited for:
-// it may never become ready before.
+// it may never become ready before. Nor is any other where the owner waits for this one.
 func (p *planner) short(owner string, but *Unit) (Step, bool) {
 	live := 0
 	wait := Step{Action: Wait, Object: owner}
@@ -277,7 +289,7 @@ func (p *planner) short(owner string, but *Unit) (Step, bool) {
 			return wait, true
 		}
 		live++
-		if u != but && !u.Ready && u.Outdated == "" {
+		if u != but && !u.Ready && u.Outdated == "" && !p.blocked(but) {
 			wait.Reason = because("until "+u.Key+" is ready", u.Reason)
 			if p.journal.IssuedOn(owner) {
 				wait.Failure = u.Failure
@@ -289,7 +301,7 @@ func (p *planner) short(owner string, but *Unit) (Step, bool) {
 	if !counted {
 		count = p.objects[owner].Count
 	}
-	if live < count && !p.moved[owner] {
+	if live < count && !p.moved[owner] && !p.blocked(but) {
 		wait.Reason = fmt.Sprintf("%d of %d units exist", live, count)
 		return wait, true
 	}

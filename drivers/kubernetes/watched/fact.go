@@ -73,9 +73,11 @@ type Fact struct {
 	// immutable identifies the immutable fields of a Pod or Job ([manifest.AnnotationImmutable]).
 	immutable string
 	// manual says that its owner leaves units as they are when what it makes changes;
-	// written is then when Jibe last changed it, in seconds since 1970.
+	// written is then, and of a StatefulSet, when Jibe last changed it, in seconds since 1970.
+	// set is what else is kept of a StatefulSet.
 	manual  bool
 	written int64
+	set     setFact
 	// leftBy is, of a ReplicaSet that a Deployment's controller made, the key of that Deployment if it was deleted
 	// and left it (kubectl delete --cascade=orphan): it goes on making pods until one that selects them takes it back.
 	leftBy string
@@ -109,6 +111,8 @@ type podFact struct {
 	finished bool // it ran to its end, well or not
 	waiting  bool // for a node
 	template string
+	// idle is since when it hasn't been ready, in seconds since 1970; 0 while it is.
+	idle int64
 	// revision is, of a pod of a DaemonSet, the number of its template.
 	revision string
 	grace    int // how many seconds it has to end, once it is being deleted
@@ -194,8 +198,8 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindStatefulSet:
 		f.manual, f.unheeded = onDelete(u), unheeded(u)
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
-		kept, _, _ := unstructured.NestedInt64(u.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
-		f.replaces = !f.manual && kept == 0
+		f.set = setFactOf(u)
+		f.replaces = !f.manual && f.set.partition == 0
 	case manifest.KindService:
 		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration])}
 	case manifest.KindCRD:
@@ -203,7 +207,7 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindPod:
 		f.pod, f.immutable = podFactOf(u), annotations[manifest.AnnotationImmutable]
 	}
-	if f.manual = f.manual && f.controller.uid == ""; f.manual {
+	if f.manual = f.manual && f.controller.uid == ""; f.manual || gk == manifest.KindStatefulSet {
 		f.written = writtenAt(i, u)
 	}
 	assess(f, u)

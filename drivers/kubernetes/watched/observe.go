@@ -40,6 +40,9 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 			if m := manual[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
 				u.Outdated = m.outdated(f)
 			}
+			if u.Outdated == "" {
+				u.Outdated = v.blocks(f)
+			}
 			o.Units = append(o.Units, u)
 		} else if u, ok := v.other(f); ok {
 			o.Others = append(o.Others, u)

@@ -213,6 +213,9 @@ func podFactOf(u *unstructured.Unstructured) *podFact {
 		template: u.GetLabels()["controller-revision-hash"],
 		revision: u.GetLabels()["pod-template-generation"],
 	}
+	if condition(u, "Ready")["status"] != "True" {
+		p.idle = idleSince(u)
+	}
 	if seconds := u.GetDeletionGracePeriodSeconds(); seconds != nil {
 		p.grace = int(*seconds)
 	}

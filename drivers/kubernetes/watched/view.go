@@ -127,9 +127,13 @@ func (v *view) unusual() bool {
 	})
 }
 
-// trouble is why a pod isn't ready. The failure of a pod of an old template
-// is no failure of the new one.
+// trouble is why a pod isn't ready. The failure of a pod of a former template
+// is no failure of the present one, and what it waits for is nothing that others need.
 func (v *view) trouble(f, top *Fact) (reason, failure string) {
+	if v.outdated(f, top) {
+		return "it has a former template and isn't replaced yet", ""
+	}
+
 	reason, failure = f.Reason, f.failure
 	for _, name := range f.pod.claims {
 		claim := v.claim(f.namespace, name)
@@ -137,9 +141,6 @@ func (v *view) trouble(f, top *Fact) (reason, failure string) {
 			reason = fmt.Sprintf("claim %s isn't bound to a volume: %s", name, f.Reason)
 			break
 		}
-	}
-	if failure != "" && v.outdated(f, top) {
-		failure = ""
 	}
 	return reason, failure
 }

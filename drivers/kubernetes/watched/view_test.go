@@ -49,8 +49,9 @@ func TestAPodOfAFormerTemplateIsNoFailure(t *testing.T) {
 			v := newView(facts)
 			v.creationFailure = func(types.UID) string { return "" }
 			o := v.object(top)
-			if fails := o.Failure != ""; fails != c.fails || !strings.Contains(o.Reason, "ImagePullBackOff") {
-				t.Errorf("failure %q, reason %q; want a failure: %v, and the reason in any case", o.Failure, o.Reason, c.fails)
+			want := map[bool]string{true: "ImagePullBackOff", false: "former template"}[c.fails]
+			if fails := o.Failure != ""; fails != c.fails || !strings.Contains(o.Reason, want) {
+				t.Errorf("failure %q, reason %q; want a failure: %v, and a reason with %q", o.Failure, o.Reason, c.fails, want)
 			}
 		})
 	}
