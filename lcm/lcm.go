@@ -103,6 +103,10 @@ type Operation struct {
 	// Contended says that somebody undoes the repair again and again. The operation then
 	// goes back to FAILED_TEMP after each repair, and is retried with growing pauses.
 	Contended bool `json:"fight,omitempty"`
+	// Repairs are the keys of the objects that an automatic repair is begun for. Period is, of a
+	// contended one, the longest time in which a former repair was undone.
+	Repairs []string      `json:"repairs,omitempty"`
+	Period  time.Duration `json:"period,omitempty"`
 	// Member is the member whose request it is of, while it is Prepared: as long as that one
 	// lives, nobody else may say what became of it. "" is one that is gone.
 	Member string `json:"member,omitempty"`

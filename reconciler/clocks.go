@@ -35,8 +35,6 @@ type recollection struct {
 	quiet   time.Time
 	// blocked is what the VIM last said to a repair that rests.
 	blocked answer
-	// repairs are, by object, those that followed shortly on each other.
-	repairs map[string]repair
 }
 
 // sighting is something that was seen, and since when.
@@ -51,11 +49,6 @@ type answer struct {
 	attempt   int
 	refused   bool // at any time since the attempt failed
 	at        time.Time
-}
-
-type repair struct {
-	count int
-	last  time.Time
 }
 
 func newMemory() *memory { return &memory{of: make(map[string]*recollection)} }
@@ -237,35 +230,6 @@ func (c clocks) begun(ok bool) {
 // ended forgets what concerns one operation only.
 func (c clocks) ended() {
 	c.memory.with(c.id, func(r *recollection) {
-		*r = recollection{repairs: r.repairs}
+		*r = recollection{}
 	})
-}
-
-// An object is contended, and not changed by accident, where its repairs follow shortly on
-// each other.
-const (
-	contendedRepairs = 5
-	contendedWindow  = 10 * time.Second
-)
-
-// repairing counts a repair of the objects, and says whether one of them is
-// contended.
-func (c clocks) repairing(objects []string) (contended bool) {
-	now := c.now()
-	c.memory.with(c.id, func(r *recollection) {
-		for key, x := range r.repairs {
-			if now.Sub(x.last) > contendedWindow {
-				delete(r.repairs, key)
-			}
-		}
-		if r.repairs == nil {
-			r.repairs = make(map[string]repair)
-		}
-		for _, key := range objects {
-			n := r.repairs[key].count + 1
-			r.repairs[key] = repair{n, now}
-			contended = contended || n > contendedRepairs
-		}
-	})
-	return contended
 }

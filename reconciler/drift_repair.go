@@ -39,12 +39,14 @@ type repairPause time.Duration
 // maxRepairPause bounds the pause between two tries of the same repair.
 const maxRepairPause = 5 * time.Minute
 
-// of is how long the automatic operation rests in FAILED_TEMP before its next attempt.
+// of is how long the automatic operation rests in FAILED_TEMP before its next attempt. A contended
+// one rests for twice the time in which its repairs were undone, so that it sees whether this one is.
 func (p repairPause) of(op *lcm.Operation) time.Duration {
-	pause := time.Duration(p)
+	most := max(maxRepairPause, 2*op.Period)
+	pause := max(time.Duration(p), 2*op.Period)
 	for range max(op.Attempt, 1) - 1 {
-		if pause *= 2; pause >= maxRepairPause {
-			return maxRepairPause
+		if pause *= 2; pause >= most {
+			return most
 		}
 	}
 	return pause
@@ -391,10 +393,16 @@ func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, d
 	if err != nil {
 		return 0, err
 	}
+	now := r.clocks.now()
+	past, err := pastRepairsOf(ctx, r.oplog, r.id, now)
+	if err != nil {
+		return 0, fmt.Errorf("former repairs of instance %s: %w", r.id, err)
+	}
+	contention := contentionOf(past, objects(due), now)
 	born, err := r.begin(ctx, lcm.Operation{
 		ID: uuid.NewString(), Instance: r.id, Type: lcm.Heal, Automatic: true,
 		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen), ResourcesBefore: inUse(l.seen),
-		Contended: r.clocks.repairing(objects(due)),
+		Repairs: objects(due), Contended: contention.contended, Period: contention.period,
 	})
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) {
