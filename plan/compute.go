@@ -101,7 +101,8 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 	for _, x := range o.Objects {
 		p.objects[x.Key] = x
 	}
-	for _, g := range d.Groups {
+	p.yield()
+	for _, g := range p.desired.Groups {
 		p.groups[g.Owner] = append(p.groups[g.Owner], g)
 	}
 	// A cache lists units in any order; the plan and its reasons must not depend on it.
@@ -120,6 +121,19 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 	}
 	p.victims = p.choose()
 	return p
+}
+
+// yield leaves the number of units to what scales them at the VIM, where it does: it lets alone
+// what has none, and what should have none is stopped.
+func (p *planner) yield() {
+	groups := slices.Clone(p.desired.Groups)
+	for i, g := range groups {
+		now := p.objects[g.Owner]
+		if now.Autoscaled != "" && now.Counts == nil && now.Count > 0 && g.Count > 0 {
+			groups[i].Count = now.Count
+		}
+	}
+	p.desired.Groups = groups
 }
 
 // add puts the steps into a stage of their own.

@@ -205,7 +205,7 @@ func (s *scenario) set(section string, words []word) error {
 		retain, counts := "", ""
 		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "leftBy": &x.LeftBy, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
 			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep,
-			"outgrown": &x.Outgrown, "generation": &x.Generation, "passive": &x.Passive, "ordered": &x.Ordered, "stalled": &x.Stalled, "counts": &counts,
+			"outgrown": &x.Outgrown, "generation": &x.Generation, "passive": &x.Passive, "ordered": &x.Ordered, "autoscaled": &x.Autoscaled, "stalled": &x.Stalled, "counts": &counts,
 			"marked": &x.Marked, "blurred": &x.Blurred}); err != nil {
 			return err
 		}

@@ -158,10 +158,13 @@ type ObservedObject struct {
 	Passive bool
 	// Ordered says that the object numbers its units by itself, and takes those with the
 	// highest numbers first when there are to be fewer (a StatefulSet).
-	Ordered   bool
-	Ready     bool
-	Deleting  bool
-	Retention Retention
+	Ordered bool
+	// Autoscaled, if not empty, is what at the VIM decides how many units the object asks for, as
+	// long as they are not none (a HorizontalPodAutoscaler that came with no package).
+	Autoscaled string
+	Ready      bool
+	Deleting   bool
+	Retention  Retention
 	// Reason tells a person why the object isn't ready.
 	Reason string
 	// Failure, if not empty, says why the object will not become ready by itself.

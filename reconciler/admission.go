@@ -52,6 +52,9 @@ func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) err
 	if err := m.allowed(ctx, a); err != nil {
 		return err
 	}
+	if err := m.scales(ctx, a); err != nil {
+		return err
+	}
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale && s.Action != plan.Post
 	})
@@ -69,6 +72,11 @@ func (m admission) former(ctx context.Context, a *attempt, steps []plan.Step) *d
 	if !slices.ContainsFunc(steps, changes) {
 		return nil
 	}
+	return m.before(ctx, a)
+}
+
+// before is what stood before the operation; nil where that isn't known.
+func (m admission) before(ctx context.Context, a *attempt) *drivers.Rendering {
 	from := a.op.Before
 	if a.op.State == lcm.RollingBack {
 		from = a.op.After
@@ -86,6 +94,37 @@ func (m admission) former(ctx context.Context, a *attempt, steps []plan.Step) *d
 		return nil // it only saves the VIM questions
 	}
 	return &made
+}
+
+// scales refuses to change the number of units where something at the VIM decides on it, which
+// leaves alone only what has none.
+func (m admission) scales(ctx context.Context, a *attempt) error {
+	if a.op.Type != lcm.Scale && a.op.Type != lcm.ScaleToLevel || a.op.State == lcm.RollingBack {
+		return nil
+	}
+	by := make(map[string]string)
+	for _, x := range a.seen.Objects {
+		if x.Autoscaled != "" {
+			by[x.Key] = x.Autoscaled
+		}
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	before := m.before(ctx, a)
+	if before == nil {
+		return nil
+	}
+
+	for _, g := range a.want.Desired.Groups {
+		i := slices.IndexFunc(before.Desired.Groups, func(x plan.Group) bool { return x.VDU == g.VDU && x.Owner == g.Owner })
+		if i < 0 || by[g.Owner] == "" || g.Count == 0 || before.Desired.Groups[i].Count == 0 || g.Count == before.Desired.Groups[i].Count {
+			continue
+		}
+		return &drivers.RefusedError{Object: g.Owner, Field: "levels", Conflict: true, Reason: fmt.Sprintf(
+			"VDU %s can't be scaled: %s decides how many units it has; change its bounds, or remove it", g.VDU, by[g.Owner])}
+	}
+	return nil
 }
 
 // allowed checks a change once more: a commit that was pushed to a remote repository has met

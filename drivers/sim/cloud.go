@@ -54,6 +54,7 @@ type object struct {
 	count      int
 	recipe     uint64 // what its units are made of
 	route      *route // of a router
+	scaler     string // what decides on its number of units
 }
 
 type unit struct {
@@ -217,7 +218,7 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 		seen := plan.ObservedObject{
 			Key: key, Incarnation: incarnation("object", x.serial), Digest: x.digest, Count: x.count, Generation: x.generation,
 			Deleting: !x.leaving.IsZero(), Failure: failure, Dead: c.dead[x.serial],
-			Keep: strconv.FormatUint(x.address, 10),
+			Keep: strconv.FormatUint(x.address, 10), Autoscaled: x.scaler,
 		}
 		if seen.Deleting && c.held[key] {
 			failure, seen.Failure = "", ""

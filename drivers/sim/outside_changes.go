@@ -33,6 +33,12 @@ func (c *Cloud) Resize(key string, n int) {
 	})
 }
 
+// Autoscale has the number of units of an object decided by an autoscaler of this name; "" is
+// none any more.
+func (c *Cloud) Autoscale(key, by string) {
+	c.change(key, func(_ string, x *object) { x.scaler = by })
+}
+
 // SwitchTraffic makes a router send its traffic to another generation, as a script does.
 func (c *Cloud) SwitchTraffic(key, generation string) {
 	c.change(key, func(_ string, x *object) {

@@ -210,7 +210,7 @@ func superseded(before, after drivers.Source, old []predecessor, l *lister) (map
 		maps.Copy(into, uses(podSpec(m.obj, m.gk)))
 	}
 	for _, m := range running {
-		if m.gk == kindHPA {
+		if m.gk == KindAutoscaler {
 			gone[m.id()] = left[raw.String(m.obj.Object, "spec", "scaleTargetRef", "name")]
 		}
 	}

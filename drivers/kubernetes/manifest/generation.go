@@ -26,7 +26,7 @@ func generationOf(named string) string {
 // suffixed kinds exist once for each generation. All others are shared: both
 // generations are behind one Service, and a Job isn't run again.
 func suffixed(gk schema.GroupKind) bool {
-	return runs(gk) || isMap(gk) || gk == kindHPA
+	return runs(gk) || isMap(gk) || gk == KindAutoscaler
 }
 
 // generation is the manifests under the names that they have in the instance's

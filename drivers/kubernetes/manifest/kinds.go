@@ -79,7 +79,7 @@ var (
 	kindBudget      = schema.GroupKind{Group: policy, Kind: "PodDisruptionBudget"}
 	kindPolicy      = schema.GroupKind{Group: networking, Kind: "NetworkPolicy"}
 	kindAccount     = schema.GroupKind{Group: GroupCore, Kind: "ServiceAccount"}
-	kindHPA         = schema.GroupKind{Group: autoscaling, Kind: "HorizontalPodAutoscaler"}
+	KindAutoscaler  = schema.GroupKind{Group: autoscaling, Kind: "HorizontalPodAutoscaler"}
 )
 
 // Kinds are those that every API server has. It is a table, never changed.
@@ -119,7 +119,7 @@ var Kinds = map[schema.GroupKind]KindInfo{
 	{Group: GroupBatch, Kind: "Job"}:                  {Class: ClassWorkloads, Always: true},
 	{Group: GroupBatch, Kind: "CronJob"}:              {Class: ClassWorkloads, Always: true},
 
-	kindHPA: {Class: ClassOthers, Always: true},
+	KindAutoscaler: {Class: ClassOthers, Always: true},
 	{Group: policy, Kind: "PodDisruptionBudget"}:                 {Class: ClassOthers, Always: true},
 	{Group: networking, Kind: "Ingress"}:                         {Class: ClassOthers, Always: true},
 	{Group: coordination, Kind: "Lease"}:                         {Class: ClassOthers},

@@ -204,7 +204,7 @@ func (p part) refused(with, format string, args ...any) error {
 // concerns says whether the object is one that the workload's pods use, scales the workload,
 // or selects its pods.
 func concerns(o, workload manifest) bool {
-	if o.gk == kindHPA {
+	if o.gk == KindAutoscaler {
 		return scaledBy(o) == workload.gk.Kind+"/"+workload.name
 	}
 	if pods := PodLabels(workload.obj, workload.gk); selectsPods(o, workload, pods) {

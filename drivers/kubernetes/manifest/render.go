@@ -179,14 +179,14 @@ func (r *Form) identifyUnits(digestKey []byte, instance string) error {
 		u := r.Objects[x.Key]
 		m := manifest{gk: u.GroupVersionKind().GroupKind(), name: u.GetName(), obj: u}
 		digests[m.id()] = x.Digest
-		if m.gk == kindHPA {
+		if m.gk == KindAutoscaler {
 			scalers[scaledBy(m)] += m.id().String() + x.Digest
 		}
 	}
 	for i, g := range r.Desired.Groups {
 		u := r.Objects[g.Owner]
 		gk := u.GroupVersionKind().GroupKind()
-		made := map[string]string{"": digests[id{gk, u.GetName()}], kindHPA.Kind: scalers[gk.Kind+"/"+u.GetName()]}
+		made := map[string]string{"": digests[id{gk, u.GetName()}], KindAutoscaler.Kind: scalers[gk.Kind+"/"+u.GetName()]}
 		for which := range needs(podSpec(u, gk)) {
 			made[which.String()] = digests[which] // "" for what isn't the package's
 		}
@@ -314,7 +314,7 @@ func placedHere(src drivers.Source, manifests []manifest) ([]manifest, error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(manifests), func(m manifest) bool {
-		if m.gk == kindHPA {
+		if m.gk == KindAutoscaler {
 			return elsewhere[scaledBy(m)]
 		}
 		return IsVDUKind(m.gk) && elsewhere[m.gk.Kind+"/"+m.name]
@@ -408,7 +408,7 @@ func flavourOf(src drivers.Source) (*vnfd.Flavour, error) {
 func autoscaled(manifests []manifest) map[string]bool {
 	autoscaled := map[string]bool{}
 	for _, m := range manifests {
-		if m.gk == kindHPA {
+		if m.gk == KindAutoscaler {
 			autoscaled[scaledBy(m)] = true
 		}
 	}

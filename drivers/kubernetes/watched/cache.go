@@ -44,6 +44,7 @@ type Cache struct {
 	kinds     map[schema.GroupKind]*kindCache
 	instances map[string]map[string]*Fact // instance -> key -> fact
 	elsewhere map[string]map[string]*Fact // the same of other installations
+	scalers   map[string]map[string]*Fact // workload's key -> key -> autoscaler, whoever made it
 	taken     map[string]bool             // the instances whose objects of former versions are ours
 	// definitions counts changes of CustomResourceDefinitions: a kind that didn't
 	// exist is looked for again when it moves.
@@ -89,6 +90,7 @@ func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, 
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*Fact{},
 		elsewhere: map[string]map[string]*Fact{},
+		scalers:   map[string]map[string]*Fact{},
 		taken:     map[string]bool{},
 		absent:    map[schema.GroupKind]absence{},
 		watchers:  map[int]func(string){},

@@ -86,6 +86,8 @@ type Fact struct {
 	makes, makesOf string
 	// own are the package's own labels of these pods, or in the selector of a Service ([ownLabels]).
 	own unique.Handle[string]
+	// scales is, of an autoscaler, the key of the workload whose size it decides on.
+	scales string
 	// defines is what a CustomResourceDefinition defines.
 	defines schema.GroupKind
 	pod     *podFact
@@ -202,6 +204,8 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		f.replaces = !f.manual && f.set.partition == 0
 	case manifest.KindService:
 		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration])}
+	case manifest.KindAutoscaler:
+		f.scales = scaledBy(u)
 	case manifest.KindCRD:
 		f.defines, _ = manifest.Definition(u)
 	case manifest.KindPod:

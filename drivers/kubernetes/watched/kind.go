@@ -40,12 +40,13 @@ func (k *kindCache) put(f *Fact) bool {
 	} else {
 		f.traffic = f.traffic.carriedOn(nil)
 	}
-	if old != nil && (old.Instance != f.Instance || old.Elsewhere != f.Elsewhere) {
+	if old != nil && (old.Instance != f.Instance || old.Elsewhere != f.Elsewhere || old.scales != f.scales) {
 		k.unlink(old)
 	}
 	k.facts[f.Key] = f
 	link(k.cache.instances, f.Instance, f)
 	link(k.cache.elsewhere, f.Elsewhere, f)
+	link(k.cache.scalers, f.scales, f)
 	if k.gk == manifest.KindCRD && (old == nil || old.ready != f.ready) {
 		k.cache.definitions++
 	}
@@ -67,6 +68,7 @@ func (k *kindCache) drop(key string, uid types.UID) bool {
 func (k *kindCache) unlink(f *Fact) {
 	unlink(k.cache.instances, f.Instance, f)
 	unlink(k.cache.elsewhere, f.Elsewhere, f)
+	unlink(k.cache.scalers, f.scales, f)
 }
 
 func link(all map[string]map[string]*Fact, instance string, f *Fact) {
@@ -103,9 +105,9 @@ func (k *kindCache) Update(obj any) error {
 	f := FactOf(k.cache.installation, k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
-	notified := []string{f.Instance}
-	if old := k.facts[f.Key]; old != nil && old.Instance != f.Instance {
-		notified = append(notified, old.Instance) // which has lost it
+	notified := append(k.cache.scaled(f), f.Instance)
+	if old := k.facts[f.Key]; old != nil && (old.Instance != f.Instance || old.scales != f.scales) {
+		notified = append(append(notified, old.Instance), k.cache.scaled(old)...) // which have lost it
 	}
 	changed := k.put(f) && k.cache.wakes(f)
 	if changed {
@@ -128,9 +130,10 @@ func (k *kindCache) Delete(obj any) error {
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
 	gone := k.drop(f.Key, f.UID) && k.cache.wakes(f)
+	notified := append(k.cache.scaled(f), f.Instance)
 	k.cache.mu.Unlock()
 	if gone {
-		k.cache.notify(f.Instance)
+		k.cache.notify(notified...)
 	}
 	return nil
 }
@@ -156,12 +159,12 @@ func (k *kindCache) Replace(list []any, version string) error {
 	for key, old := range k.facts {
 		// The list lacks objects that were written after it was made.
 		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.UID) && k.cache.wakes(old) {
-			moved = append(moved, old.Instance)
+			moved = append(append(moved, old.Instance), k.cache.scaled(old)...)
 		}
 	}
 	for _, f := range facts {
 		if k.put(f) && k.cache.wakes(f) {
-			moved = append(append(moved, f.Instance), k.cache.awaiting(f)...)
+			moved = append(append(append(moved, f.Instance), k.cache.awaiting(f)...), k.cache.scaled(f)...)
 		}
 	}
 	k.synced, k.err = true, nil

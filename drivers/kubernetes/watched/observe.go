@@ -43,6 +43,9 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 			if u.Outdated == "" {
 				u.Outdated = v.blocks(f)
 			}
+			if by := c.autoscaler(u.Owner); by != "" {
+				u.Metadata["autoscaler"] = by
+			}
 			o.Units = append(o.Units, u)
 		} else if u, ok := v.other(f); ok {
 			o.Others = append(o.Others, u)
@@ -60,6 +63,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 			// It is another instance's, which will claim it: it isn't this one's to prune.
 		default:
 			seen := v.object(f)
+			seen.Autoscaled = c.autoscaler(f.Key)
 			if f.Count >= 0 && f.leftBy == "" && !(isWanted && counted(want, f.Key)) {
 				seen.Keep = keptReplicas(f.Count) // one of the next generation may begin with it
 			}

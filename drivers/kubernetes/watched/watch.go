@@ -20,10 +20,11 @@ import (
 )
 
 // run keeps the facts of the kind up to date until ctx ends. Of all objects of
-// the kind, only those that carry an instance's label cross the wire.
+// the kind, only those that carry an instance's label cross the wire, unless those of
+// others matter to instances.
 func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource) {
 	selector := manifest.LabelInstance
-	if manifest.InfoOf(k.gk).Shared {
+	if manifest.InfoOf(k.gk).Shared || k.gk == manifest.KindAutoscaler {
 		selector = ""
 	}
 	api := client.Resource(resource)
