@@ -70,17 +70,38 @@ func TestAnExceededQuotaIsNamedAsTheFailure(t *testing.T) {
 	converge(t, d, src, false)
 }
 
-func TestAStatefulSetBeyondItsQuotaSaysWhy(t *testing.T) {
+// TestAPodThatCanNotBeMadeIsAFailure has the kinds whose controllers say so in events only.
+func TestAPodThatCanNotBeMadeIsAFailure(t *testing.T) {
 	c := newCluster(t)
-	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	limit(t, api, namespace, "0")
-	manifest := strings.Replace(deployment("one", pause), "kind: Deployment", "kind: StatefulSet", 1)
-	src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads("one"), nil)
-	wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "exceeded quota") })
-	if wait.Object != "StatefulSet/"+namespace+"/one" || wait.Failure != "" {
-		t.Errorf("the wait should give the quota as its reason: %+v", wait)
+	api := c.api(t)
+	of := func(kind, podSpec string) string {
+		return strings.Replace(deployment("one", podSpec), "kind: Deployment", "kind: "+kind, 1)
 	}
-	converge(t, d, src, false)
+	invalid := `priorityClassName: nowhere, ` + pause
+	job := strings.Replace("\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: work}\nspec: {template: {spec: {restartPolicy: Never, POD}}}\n", "POD", invalid, 1)
+	for name, x := range map[string]struct{ manifest, pods, object, says string }{
+		"StatefulSet beyond a quota":       {of("StatefulSet", pause), "0", "StatefulSet", "exceeded quota"},
+		"DaemonSet beyond a quota":         {of("DaemonSet", pause), "0", "DaemonSet", "exceeded quota"},
+		"StatefulSet that isn't permitted": {of("StatefulSet", invalid), "", "StatefulSet", "no PriorityClass"},
+		"DaemonSet that isn't permitted":   {of("DaemonSet", invalid), "", "DaemonSet", "no PriorityClass"},
+		"Job that isn't permitted":         {deployment("one", pause) + job, "", "Job", "no PriorityClass"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, namespace := c.connect(t), c.namespace(t)
+			if x.pods != "" {
+				limit(t, api, namespace, x.pods)
+			}
+			src := sample.Source(uuid.NewString(), namespace, x.manifest, sample.Workloads("one"), nil)
+
+			wait := stuck(t, d, src, func(s plan.Step) bool { return s.Failure != "" })
+
+			if !strings.HasPrefix(wait.Object, x.object+"/"+namespace+"/") || !strings.Contains(wait.Failure, x.says) {
+				t.Errorf("the failure doesn't say why: %+v", wait)
+			}
+			converge(t, d, src, false)
+		})
+	}
 }
 
 func TestAPodWithoutANodeSaysWhy(t *testing.T) {

@@ -86,7 +86,7 @@ const syncPatience = 15 * time.Second
 // them. The log should carry the VIM's name.
 func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, log *slog.Logger) *Cache {
 	c := &Cache{
-		client: client, mapper: mapper, installation: i, log: log, creationFailures: newCreationFailures(), former: newFormer(),
+		client: client, mapper: mapper, installation: i, log: log, former: newFormer(),
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*Fact{},
 		elsewhere: map[string]map[string]*Fact{},
@@ -98,6 +98,7 @@ func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, 
 		awaited:   map[string]map[string]bool{},
 		moved:     make(chan struct{}),
 	}
+	c.creationFailures = newCreationFailures(c.told)
 	c.life, c.stop = context.WithCancel(context.Background())
 	return c
 }

@@ -266,7 +266,7 @@ func TestADaemonSetAsksForAPodOfEachNode(t *testing.T) {
 	f := FactOf("", manifest.KindDaemonSet, sample.Object(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, labels: {%s: i}, annotations: {%s: x}},
 		spec: {updateStrategy: {type: OnDelete}}, status: {desiredNumberScheduled: 3}}`, manifest.LabelInstance, manifest.AnnotationDigest)))
 	v := newView([]*Fact{f})
-	v.creationFailure = func(types.UID) string { return "" }
+	v.creationFailure = func(types.UID) creationFailure { return creationFailure{} }
 	o := v.object(f)
 	if o.Count != 3 || o.Keep != "" {
 		t.Errorf("it is observed as %+v", o)

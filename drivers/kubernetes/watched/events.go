@@ -3,6 +3,7 @@ package watched
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,26 +15,37 @@ import (
 	"k8s.io/client-go/dynamic"
 	clientcache "k8s.io/client-go/tools/cache"
 
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
 // creationFailures holds, by a workload's UID, why its controller couldn't make a pod.
-// A StatefulSet or DaemonSet that runs into a quota says so in an event and
-// nowhere else. An event may be of yesterday, so it is a reason and no failure.
+// A StatefulSet, DaemonSet or Job that runs into a quota, or whose pods are invalid, says so in an
+// event and nowhere else.
 type creationFailures struct {
-	mu       sync.RWMutex
-	messages map[types.UID]string
-	subject  map[string]types.UID // event -> what it is about
+	// notify is called with what an event is about that wasn't known before.
+	notify func(uid types.UID, key string)
+
+	mu     sync.RWMutex
+	latest map[types.UID]creationFailure
 }
 
-func newCreationFailures() *creationFailures {
-	return &creationFailures{messages: map[types.UID]string{}, subject: map[string]types.UID{}}
+// creationFailure is what the latest of these events says. It may be of yesterday: then it is a
+// reason and no failure ([view.creationFails]).
+type creationFailure struct {
+	event   string // its namespace and name
+	message string
+	at      int64 // in seconds since 1970
 }
 
-func (c *creationFailures) of(uid types.UID) string {
+func newCreationFailures(notify func(types.UID, string)) *creationFailures {
+	return &creationFailures{notify: notify, latest: map[types.UID]creationFailure{}}
+}
+
+func (c *creationFailures) of(uid types.UID) creationFailure {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.messages[uid]
+	return c.latest[uid]
 }
 
 // run watches the one sort of event until ctx ends. Credentials that may not see
@@ -65,20 +77,56 @@ func (c *creationFailures) Add(obj any) error { return c.Update(obj) }
 // Update takes an event that happened again.
 func (c *creationFailures) Update(obj any) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.put(obj)
+	uid, key := c.put(obj)
+	c.mu.Unlock()
+
+	if uid != "" {
+		c.notify(uid, key)
+	}
 	return nil
 }
 
-// put notes the event. c.mu is held.
-func (c *creationFailures) put(obj any) {
+// put notes the event, and returns what it is about, if that is news. c.mu is held.
+func (c *creationFailures) put(obj any) (about types.UID, key string) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return
+		return "", ""
 	}
 	uid := types.UID(raw.String(u.Object, "involvedObject", "uid"))
-	c.subject[u.GetNamespace()+"/"+u.GetName()] = uid
-	c.messages[uid] = raw.String(u.Object, "message")
+	now := creationFailure{event: u.GetNamespace() + "/" + u.GetName(), message: raw.String(u.Object, "message"), at: happened(u)}
+	was := c.latest[uid]
+	if now.at < was.at {
+		return "", ""
+	}
+
+	c.latest[uid] = now
+	if now.at == was.at && now.message == was.message {
+		return "", ""
+	}
+	return uid, subject(u)
+}
+
+// subject is the key of what the event is about.
+func subject(event *unstructured.Unstructured) string {
+	about := func(field string) string { return raw.String(event.Object, "involvedObject", field) }
+	version, err := schema.ParseGroupVersion(about("apiVersion"))
+	if err != nil {
+		return ""
+	}
+	return manifest.Key(schema.GroupKind{Group: version.Group, Kind: about("kind")}, about("namespace"), about("name"))
+}
+
+// happened is when the event happened last, in seconds since 1970.
+func happened(event *unstructured.Unstructured) int64 {
+	last := event.GetCreationTimestamp().Unix()
+	for _, said := range []string{
+		raw.String(event.Object, "lastTimestamp"), raw.String(event.Object, "eventTime"), raw.String(event.Object, "series", "lastObservedTime"),
+	} {
+		if at, err := time.Parse(time.RFC3339, said); err == nil {
+			last = max(last, at.Unix())
+		}
+	}
+	return last
 }
 
 // Delete takes an event that the server forgot.
@@ -89,23 +137,72 @@ func (c *creationFailures) Delete(obj any) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	name := u.GetNamespace() + "/" + u.GetName()
-	delete(c.messages, c.subject[name])
-	delete(c.subject, name)
+	uid := types.UID(raw.String(u.Object, "involvedObject", "uid"))
+	if c.latest[uid].event == u.GetNamespace()+"/"+u.GetName() {
+		delete(c.latest, uid)
+	}
 	return nil
 }
 
 // Replace takes all events that there are.
 func (c *creationFailures) Replace(list []any, _ string) error {
+	news := map[types.UID]string{}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.messages)
-	clear(c.subject)
+	clear(c.latest)
 	for _, obj := range list {
-		c.put(obj)
+		if uid, key := c.put(obj); uid != "" {
+			news[uid] = key
+		}
+	}
+	c.mu.Unlock()
+
+	for uid, key := range news {
+		c.notify(uid, key)
 	}
 	return nil
 }
 
 // Resync has nothing to do.
 func (c *creationFailures) Resync() error { return nil }
+
+// told notifies the instance of an object of which an event tells. An event that comes before its
+// object is seen with it.
+func (c *Cache) told(uid types.UID, key string) {
+	gk, _, _, _ := manifest.SplitKey(key)
+	if f := c.Get(gk, key); f != nil && f.UID == uid {
+		c.notify(f.Instance)
+	}
+}
+
+// lacksPods reports whether a workload whose controller tells only in events that it couldn't make a
+// pod has fewer than it should.
+func lacksPods(f *Fact, u *unstructured.Unstructured) bool {
+	status := func(field string) int64 {
+		n, _, _ := unstructured.NestedInt64(u.Object, "status", field)
+		return n
+	}
+	if f.GroupKind == manifest.KindJob {
+		return !f.ready && status("active") == 0
+	}
+	if status("observedGeneration") < u.GetGeneration() {
+		return false // what the status says is of what was wanted before
+	}
+
+	switch f.GroupKind {
+	case manifest.KindStatefulSet:
+		return status("replicas") < int64(f.Count)
+	case manifest.KindDaemonSet:
+		return status("currentNumberScheduled") < status("desiredNumberScheduled")
+	}
+	return false
+}
+
+// creationFails is why the workload's controller can't make a pod now, "" where it can or where that
+// isn't known: it lacks pods, and the event is no older than its newest pod and its last change.
+func (v *view) creationFails(f *Fact) string {
+	said := v.creationFailure(f.UID)
+	if said.message == "" || !f.lacks || said.at < f.written || said.at < v.newest[f.Key] {
+		return ""
+	}
+	return "its pods can't be created: " + said.message
+}

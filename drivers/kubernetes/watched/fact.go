@@ -73,11 +73,13 @@ type Fact struct {
 	// immutable identifies the immutable fields of a Pod or Job ([manifest.AnnotationImmutable]).
 	immutable string
 	// manual says that its owner leaves units as they are when what it makes changes;
-	// written is then, and of a StatefulSet, when Jibe last changed it, in seconds since 1970.
+	// written is then, and of what makes pods, when Jibe last changed it, in seconds since 1970.
 	// set is what else is kept of a StatefulSet.
 	manual  bool
 	written int64
-	set     setFact
+	// lacks says that it has fewer pods than it should ([lacksPods]).
+	lacks bool
+	set   setFact
 	// leftBy is, of a ReplicaSet that a Deployment's controller made, the key of that Deployment if it was deleted
 	// and left it (kubectl delete --cascade=orphan): it goes on making pods until one that selects them takes it back.
 	leftBy string
@@ -211,15 +213,21 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindPod:
 		f.pod, f.immutable = podFactOf(u), annotations[manifest.AnnotationImmutable]
 	}
-	if f.manual = f.manual && f.controller.uid == ""; f.manual || gk == manifest.KindStatefulSet {
+	if f.manual = f.manual && f.controller.uid == ""; f.manual || makesPods(gk) {
 		f.written = writtenAt(i, u)
 	}
 	assess(f, u)
+	f.lacks = makesPods(gk) && lacksPods(f, u)
 	if f.Deleting {
 		f.ready, f.Dead, f.failure = false, false, ""
 		f.Reason = leaving(f, u)
 	}
 	return f
+}
+
+// makesPods kinds make their pods themselves, and tell only in events that they couldn't.
+func makesPods(gk schema.GroupKind) bool {
+	return gk == manifest.KindStatefulSet || gk == manifest.KindDaemonSet || gk == manifest.KindJob
 }
 
 // shared is s, in memory that all facts with the same text share.

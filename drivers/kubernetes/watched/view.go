@@ -45,12 +45,14 @@ type view struct {
 	running, former map[string]int
 	// templates are, by key, those of DaemonSets of which a pod has the present number.
 	templates map[string]string
-	// creationFailure is why a workload's controller couldn't make a pod, or "".
-	creationFailure func(types.UID) string
+	// newest is, by owner's key, when its newest pod was made, in seconds since 1970.
+	newest map[string]int64
+	// creationFailure is what a workload's controller said last of a pod that it couldn't make.
+	creationFailure func(types.UID) creationFailure
 }
 
 func newView(facts []*Fact) *view {
-	v := &view{facts: facts, byUID: make(map[types.UID]*Fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}, former: map[string]int{}, templates: map[string]string{}}
+	v := &view{facts: facts, byUID: make(map[types.UID]*Fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}, former: map[string]int{}, templates: map[string]string{}, newest: map[string]int64{}}
 	slices.SortFunc(facts, func(a, b *Fact) int { return cmp.Compare(a.Key, b.Key) })
 	for _, f := range facts {
 		v.byUID[f.UID] = f
@@ -63,7 +65,13 @@ func newView(facts []*Fact) *view {
 		}
 	}
 	for _, f := range facts {
-		if f.GroupKind != manifest.KindPod || f.Deleting || f.pod.finished && f.controller.uid != "" {
+		if f.GroupKind != manifest.KindPod {
+			continue
+		}
+		if top := v.top(f); top != nil {
+			v.newest[top.Key] = max(v.newest[top.Key], f.pod.created.Unix())
+		}
+		if f.Deleting || f.pod.finished && f.controller.uid != "" {
 			continue
 		}
 		top := v.top(f)
@@ -272,14 +280,18 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 		return o
 	}
 	pod := cmp.Or(v.failing[f.Key], v.waiting[f.Key])
-	switch said := v.creationFailure(f.UID); {
-	case f.failure != "" && pod != "":
-		o.Failure = f.failure + "; " + pod
+	failure := cmp.Or(f.failure, v.creationFails(f))
+	switch {
+	case failure != "" && pod != "":
+		o.Failure = failure + "; " + pod
 		o.Reason = o.Failure
+	case f.failure != "":
+	case failure != "":
+		o.Failure, o.Reason = failure, failure
 	case pod != "":
 		o.Failure, o.Reason = v.failing[f.Key], pod
-	case f.failure == "" && manifest.IsVDUKind(f.GroupKind) && said != "":
-		o.Reason = said
+	case manifest.IsVDUKind(f.GroupKind) || f.GroupKind == manifest.KindJob:
+		o.Reason = cmp.Or(v.creationFailure(f.UID).message, o.Reason)
 	}
 	return o
 }

@@ -47,7 +47,7 @@ func TestAPodOfAFormerTemplateIsNoFailure(t *testing.T) {
 			}
 			top := facts[0]
 			v := newView(facts)
-			v.creationFailure = func(types.UID) string { return "" }
+			v.creationFailure = func(types.UID) creationFailure { return creationFailure{} }
 			o := v.object(top)
 			want := map[bool]string{true: "ImagePullBackOff", false: "former template"}[c.fails]
 			if fails := o.Failure != ""; fails != c.fails || !strings.Contains(o.Reason, want) {
@@ -115,7 +115,7 @@ func TestAWorkloadIsReadyOnceItsFormerPodsAreSeenToGo(t *testing.T) {
 			}
 			top := facts[0]
 			v := newView(facts)
-			v.creationFailure = func(types.UID) string { return "" }
+			v.creationFailure = func(types.UID) creationFailure { return creationFailure{} }
 			if o := v.object(top); o.Ready != c.ready {
 				t.Errorf("ready: %v (%s), want %v", o.Ready, o.Reason, c.ready)
 			}
