@@ -71,6 +71,7 @@ func wanted() (reads, writes []permission) {
 	add(&reads, schema.GroupResource{Resource: "namespaces"}, "get")       // which cluster it is
 	add(&reads, schema.GroupResource{Resource: "events"}, "list", "watch") // why something isn't ready
 	add(&reads, schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list", "watch")
+	add(&reads, schema.GroupResource{Group: manifest.KindStorage.Group, Resource: "storageclasses"}, "list", "watch") // which claims wait for a pod
 	return reads, writes
 }
 

@@ -72,6 +72,7 @@ var (
 	KindDaemonSet   = schema.GroupKind{Group: apps, Kind: "DaemonSet"}
 	KindJob         = schema.GroupKind{Group: GroupBatch, Kind: "Job"}
 	KindCRD         = schema.GroupKind{Group: apiext, Kind: "CustomResourceDefinition"}
+	KindStorage     = schema.GroupKind{Group: storage, Kind: "StorageClass"}
 	KindSlice       = schema.GroupKind{Group: discovering, Kind: "EndpointSlice"}
 	kindSecret      = schema.GroupKind{Group: GroupCore, Kind: "Secret"}
 	kindController  = schema.GroupKind{Group: GroupCore, Kind: "ReplicationController"}
@@ -89,7 +90,7 @@ var Kinds = map[schema.GroupKind]KindInfo{
 
 	{Group: GroupScheduling, Kind: "PriorityClass"}: {Class: ClassSupports, Cluster: true},
 	{Group: node, Kind: "RuntimeClass"}:             {Class: ClassSupports, Cluster: true},
-	{Group: storage, Kind: "StorageClass"}:          {Class: ClassSupports, Cluster: true},
+	KindStorage:                                     {Class: ClassSupports, Cluster: true},
 	{Group: storage, Kind: "CSIDriver"}:             {Class: ClassSupports, Cluster: true},
 	{Group: networking, Kind: "IngressClass"}:       {Class: ClassSupports, Cluster: true},
 	{Group: GroupCore, Kind: "Node"}:                {Class: ClassSupports, Cluster: true},

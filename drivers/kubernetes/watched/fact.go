@@ -88,6 +88,10 @@ type Fact struct {
 	makes, makesOf string
 	// own are the package's own labels of these pods, or in the selector of a Service ([ownLabels]).
 	own unique.Handle[string]
+	// class is the storage class of a claim; late says of a StorageClass that its claims are bound
+	// once a pod uses them.
+	class string
+	late  bool
 	// scales is, of an autoscaler, the key of the workload whose size it decides on.
 	scales string
 	// defines is what a CustomResourceDefinition defines.
@@ -206,6 +210,10 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		f.replaces = !f.manual && f.set.partition == 0
 	case manifest.KindService:
 		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration])}
+	case manifest.KindClaim:
+		f.class = shared(raw.String(u.Object, "spec", "storageClassName"))
+	case manifest.KindStorage:
+		f.late = raw.String(u.Object, "volumeBindingMode") == "WaitForFirstConsumer"
 	case manifest.KindAutoscaler:
 		f.scales = scaledBy(u)
 	case manifest.KindCRD:

@@ -24,7 +24,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 		return plan.Observed{}, err
 	}
 	v := newView(facts)
-	v.creationFailure = c.creationFailures.of
+	v.creationFailure, v.late = c.creationFailures.of, c.late
 	wanted := make(map[string]plan.Object, len(want.Objects))
 	for _, x := range want.Objects {
 		wanted[x.Key] = x
@@ -87,6 +87,12 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 	return o, nil
 }
 
+// late reports whether claims of the storage class are bound once a pod uses them.
+func (c *Cache) late(class string) bool {
+	f := c.Get(manifest.KindStorage, manifest.Key(manifest.KindStorage, "", class))
+	return f != nil && f.late
+}
+
 // counted says whether the number of the object's units is Jibe's to say.
 func counted(want plan.Desired, key string) bool {
 	return slices.ContainsFunc(want.Groups, func(g plan.Group) bool { return g.Owner == key && !g.Free })
@@ -114,6 +120,9 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former 
 	}
 	facts := c.of(id)
 	more := false
+	if slices.ContainsFunc(facts, func(f *Fact) bool { return f.GroupKind == manifest.KindClaim && !f.ready }) {
+		needed[manifest.KindStorage], more = false, true // who may not see it waits for the claim
+	}
 	for _, f := range facts {
 		if f.Inventory == "" || !f.TopLevel() {
 			continue

@@ -81,6 +81,8 @@ func assessJob(f *Fact, u *unstructured.Unstructured) {
 	}
 	done := condition(u, "Complete")
 	suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	parallel, given, _ := unstructured.NestedInt64(u.Object, "spec", "parallelism")
+	suspended = suspended || given && parallel == 0
 	f.ready, f.Reason = done["status"] == "True" || suspended, "job hasn't completed yet"
 }
 

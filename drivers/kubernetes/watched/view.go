@@ -49,6 +49,8 @@ type view struct {
 	newest map[string]int64
 	// creationFailure is what a workload's controller said last of a pod that it couldn't make.
 	creationFailure func(types.UID) creationFailure
+	// late reports whether claims of the storage class are bound once a pod uses them; nil of none.
+	late func(class string) bool
 }
 
 func newView(facts []*Fact) *view {
@@ -242,6 +244,12 @@ func (v *view) other(f *Fact) (plan.Unit, bool) {
 	return u, true
 }
 
+// waitsForPod reports whether the object is a claim that isn't bound before a pod uses it. Where a pod
+// does, that one isn't ready before the claim is bound.
+func (v *view) waitsForPod(f *Fact) bool {
+	return f.GroupKind == manifest.KindClaim && !f.ready && !f.Deleting && f.failure == "" && v.late != nil && v.late(f.class)
+}
+
 // retention says when an object may go.
 func retention(f *Fact) plan.Retention {
 	switch {
@@ -263,6 +271,9 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 	}
 	if f.GroupKind == manifest.KindDaemonSet {
 		o.Count = f.scheduled
+	}
+	if v.waitsForPod(f) {
+		o.Ready, o.Reason = true, ""
 	}
 	if f.Dead {
 		o.Dead = f.failure

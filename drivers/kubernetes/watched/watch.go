@@ -24,7 +24,7 @@ import (
 // others matter to instances.
 func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource) {
 	selector := manifest.LabelInstance
-	if manifest.InfoOf(k.gk).Shared || k.gk == manifest.KindAutoscaler {
+	if manifest.InfoOf(k.gk).Shared || k.gk == manifest.KindAutoscaler || k.gk == manifest.KindStorage {
 		selector = ""
 	}
 	api := client.Resource(resource)
