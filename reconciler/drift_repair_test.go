@@ -196,6 +196,43 @@ func TestAContendedRepairIsOneOperationThatNamesTheObjectAndGivesWayToRequests(t
 	})
 }
 
+// TestWhatIsUndoneEveryQuarterMinuteIsContended has an autoscaler's period in mind. The records show it, so
+// that a restart in between changes nothing.
+func TestWhatIsUndoneEveryQuarterMinuteIsContended(t *testing.T) {
+	t.Parallel()
+
+	w := running(t, "", nil)
+	last := func() *lcm.Operation {
+		ops := w.operations(lcm.Heal)
+		if len(ops) == 0 {
+			return nil
+		}
+		return ops[len(ops)-1]
+	}
+	for i := range 6 {
+		if i == 3 {
+			w.stop()
+			w.start()
+		}
+		w.elapsed.Add(int64(15 * time.Second))
+		w.cloud.Drift(web)
+		w.until("it is repaired", func() bool {
+			op := last()
+			return len(w.operations(lcm.Heal)) == i+1 && (op.State == lcm.Completed || op.State == lcm.FailedTemp)
+		})
+	}
+	op := last()
+	if !op.Contended || op.State != lcm.FailedTemp || op.Period < 15*time.Second || !strings.Contains(op.Error.Detail, web) {
+		t.Errorf("contended %v in %s, with period %v: %+v", op.Contended, op.State, op.Period, op.Error)
+	}
+
+	w.cloud.Drift(web)
+	w.drift(reconciler.DriftContended)
+	if n := len(w.operations(lcm.Heal)); n != 6 {
+		t.Errorf("%d operations", n)
+	}
+}
+
 func TestARepairThatFailsIsTriedAgainByItself(t *testing.T) {
 	t.Parallel()
 

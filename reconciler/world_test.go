@@ -113,6 +113,7 @@ type world struct {
 	// passed is the time that the reconciler takes to have passed beyond what did, and metrics
 	// are those of the process.
 	passed  atomic.Int64
+	elapsed atomic.Int64 // what the test lets elapse for all of the process
 	metrics *reconciler.Metrics
 }
 
@@ -147,7 +148,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.log, err = oplog.Open(ctx, store, time.Now, oplog.WithMember(member.Holder())); err != nil {
+	if w.log, err = oplog.Open(ctx, store, w.now, oplog.WithMember(member.Holder())); err != nil {
 		w.t.Fatal(err)
 	}
 	c := reconciler.Config{
@@ -156,7 +157,7 @@ func (w *world) start() {
 		Log:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 		FailureGrace: 10 * time.Millisecond,
 		Metrics:      reconciler.NewMetrics(nil),
-		Now:          func() time.Time { return time.Now().Add(time.Duration(w.passed.Load())) },
+		Now:          func() time.Time { return w.now().Add(time.Duration(w.passed.Load())) },
 	}
 	if w.conf != nil {
 		w.conf(&c)
@@ -187,6 +188,9 @@ func (w *world) start() {
 		w.stop = func() {}
 	}
 }
+
+// now is the time by the machine's clock, and what the test lets elapse.
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.elapsed.Load())) }
 
 func (w *world) settings() {
 	w.t.Helper()
