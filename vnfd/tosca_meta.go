@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -21,7 +22,8 @@ const MetaFile = "TOSCA-Metadata/TOSCA.meta"
 // MaxFile is the size in bytes that a definition, TOSCA.meta or manifest may have.
 const MaxFile = 1 << 20
 
-// Meta is the content of TOSCA.meta and the manifest.
+// Meta is the content of TOSCA.meta and the manifest. Of a package without TOSCA-Metadata
+// (SOL004 clause 4.1.3) it is what the names of the files at the root say.
 type Meta struct {
 	// Entry is Entry-Definitions: the path of the top VNFD file.
 	Entry string
@@ -75,9 +77,9 @@ func readMeta(files fs.FS) (*Meta, []Problem, error) {
 	r := metaReader{meta: &Meta{}}
 	data, err := readFile(files, MetaFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		r.fail(MetaFile, 0, "is missing: is this the root of a VNF package (CSAR)?")
-		return nil, r.problems, nil
+		return r.readRoot(files)
 	}
+
 	if p, ok := errors.AsType[*fileError](err); ok {
 		r.fail(MetaFile, 0, p.message)
 		return nil, r.problems, nil
@@ -89,19 +91,77 @@ func readMeta(files fs.FS) (*Meta, []Problem, error) {
 	if r.meta.Entry == "" {
 		r.fail(MetaFile, 0, "Entry-Definitions is missing: it names the top VNFD file, such as Definitions/vnfd.yaml")
 	}
-	if mf := r.meta.Manifest; mf != "" {
-		data, err := readFile(files, mf)
-		p, isFile := errors.AsType[*fileError](err)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			r.fail(MetaFile, r.manifestLine, fmt.Sprintf("ETSI-Entry-Manifest names %s, which isn't in the package", mf))
-		case isFile:
-			r.fail(mf, 0, p.message)
-		case err != nil:
-			return nil, nil, err
-		default:
-			r.read(mf, data)
+	return r.readManifest(files)
+}
+
+// readRoot reads a package without TOSCA-Metadata (SOL004 clause 4.1.3): its entry and manifest
+// are the two files at the root that differ only in their extension.
+func (r *metaReader) readRoot(files fs.FS) (*Meta, []Problem, error) {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return nil, nil, err
+	}
+
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
 		}
+	}
+
+	found := RootEntries(names)
+	switch len(found) {
+	case 0:
+		r.fail(MetaFile, 0, "is missing, and the root has no manifest next to a main definition (NAME.yaml and NAME.mf): is this the root of a VNF package (CSAR)?")
+		return nil, r.problems, nil
+	case 1:
+	default:
+		r.fail(found[1], 0, fmt.Sprintf("has a manifest of its name, as %s has: without TOSCA-Metadata one of them is the VNFD, and it can't be known which", found[0]))
+		return nil, r.problems, nil
+	}
+
+	base := strings.TrimSuffix(found[0], path.Ext(found[0]))
+	r.meta.Entry, r.meta.Manifest = found[0], base+".mf"
+	if slices.Contains(names, base+".cert") {
+		r.meta.Certificate = base + ".cert"
+	}
+	return r.readManifest(files)
+}
+
+// RootEntries returns the files among those at a package's root that are the entry of a package
+// without TOSCA-Metadata: YAML with a manifest of the same name. Such a package has one.
+func RootEntries(names []string) []string {
+	var found []string
+	for _, name := range names {
+		base, isYAML := strings.CutSuffix(name, ".yaml")
+		if !isYAML {
+			base, isYAML = strings.CutSuffix(name, ".yml")
+		}
+		if isYAML && base != "" && slices.Contains(names, base+".mf") {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// readManifest reads the manifest that the metadata name, if they do.
+func (r *metaReader) readManifest(files fs.FS) (*Meta, []Problem, error) {
+	mf := r.meta.Manifest
+	if mf == "" {
+		return r.meta, r.problems, nil
+	}
+
+	data, err := readFile(files, mf)
+	p, isFile := errors.AsType[*fileError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.fail(MetaFile, r.manifestLine, fmt.Sprintf("ETSI-Entry-Manifest names %s, which isn't in the package", mf))
+	case isFile:
+		r.fail(mf, 0, p.message)
+	case err != nil:
+		return nil, nil, err
+	default:
+		r.read(mf, data)
 	}
 	return r.meta, r.problems, nil
 }
@@ -129,6 +189,9 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 	}
 	if len(data) > MaxFile {
 		return nil, &fileError{fmt.Sprintf("is larger than %d bytes", MaxFile)}
+	}
+	if isPointer(data) {
+		return nil, &fileError{pointerFault}
 	}
 	return data, nil
 }
@@ -272,7 +335,8 @@ func Sum(files fs.FS, name string, h crypto.Hash) (string, error) {
 const maxUnsound = 1000
 
 // VerifyArtifacts checks that every listed artifact is in the package and has the listed
-// checksum; if not, it returns an [*InvalidError]. An artifact without a checksum, or
+// checksum, and that no file is a pointer of git-lfs in the place of its content; if not, it
+// returns an [*InvalidError]. An artifact without a checksum, or
 // outside of the package, can't be checked and passes. A file that is listed several times
 // is read only once for each algorithm.
 func VerifyArtifacts(p *Package) error {
@@ -280,14 +344,22 @@ func VerifyArtifacts(p *Package) error {
 	if err != nil {
 		return err
 	}
-	var problems []Problem
+	problems, err := pointers(p.Files)
+	if err != nil {
+		return err
+	}
+	isPointer := map[string]bool{}
+	for _, problem := range problems {
+		isPointer[problem.File] = true
+	}
+
 	type reading struct {
 		path string
 		hash crypto.Hash
 	}
 	sums := map[reading]string{}
 	for _, a := range m.Artifacts {
-		if a.Remote() {
+		if a.Remote() || isPointer[a.Path] {
 			continue
 		}
 		if len(problems) >= maxUnsound {

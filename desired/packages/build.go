@@ -73,6 +73,10 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 		}
 		ids := map[string]string{} // VNFD id -> path, at this version
 		for _, p := range here.packages {
+			if p.err != nil {
+				b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Err: p.err})
+				continue
+			}
 			s, err := b.summary(p.tree)
 			if err != nil {
 				return fmt.Errorf("read %s at %s: %w", cmp.Or(p.path, "."), v.name, err)

@@ -168,8 +168,12 @@ type place struct {
 	err      error // why it can't be used
 }
 
-// found is a package's directory at a commit.
-type found struct{ path, tree string }
+// found is a package's directory at a commit, or what stands in the place of one and can't be
+// read, with the reason.
+type found struct {
+	path, tree string
+	err        error
+}
 
 // New makes an empty catalogue that keeps its objects in the bare repository
 // gitDir. packagesDir is where relative URLs of local repositories begin.

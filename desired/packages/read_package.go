@@ -8,11 +8,10 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
@@ -21,8 +20,8 @@ import (
 const (
 	maxFiles    = 10_000  // files and directories
 	maxTree     = 4 << 20 // bytes of a directory's list
-	maxDeep     = 32      // directories in directories
-	maxPackages = 1_000   // in a folder of packages
+	maxDeep     = csar.MaxDepth
+	maxPackages = 1_000 // in a folder of packages
 )
 
 // limits bound the bytes of a package's files.
@@ -126,11 +125,21 @@ func (o *objects) packages(commit, dir string) ([]found, error) {
 		return nil, err
 	}
 	if isPackage(items) {
-		return []found{{dir, hash}}, nil
+		return []found{{path: dir, tree: hash}}, nil
 	}
 	var out []found
 	for _, i := range items {
-		if !isDir(i) || checkName(i.Name) != nil {
+		if !isDir(i) {
+			why, err := o.notFolder(commit, dir, i, items)
+			if err != nil {
+				return nil, err
+			}
+			if why != nil {
+				out = append(out, found{path: path.Join(dir, i.Name), err: why})
+			}
+			continue
+		}
+		if checkName(i.Name) != nil {
 			continue
 		}
 		_, inside, err := o.tree(i.Hash)
@@ -138,7 +147,7 @@ func (o *objects) packages(commit, dir string) ([]found, error) {
 			return nil, err
 		}
 		if isPackage(inside) {
-			out = append(out, found{path.Join(dir, i.Name), i.Hash})
+			out = append(out, found{path: path.Join(dir, i.Name), tree: i.Hash})
 		}
 		if len(out) > maxPackages {
 			return nil, refuse("more than %d packages in one folder", maxPackages)
@@ -150,8 +159,61 @@ func (o *objects) packages(commit, dir string) ([]found, error) {
 // isDir takes a directory only as git writes it now: an old way isn't allowed in a package.
 func isDir(e git.Entry) bool { return e.Mode == git.ModeDir }
 
+// isPackage reports whether a directory is meant to be a package: it has TOSCA-Metadata, as
+// whatever, or the entry of a package without that. What is wrong with it is then named.
 func isPackage(items []git.Entry) bool {
-	return slices.ContainsFunc(items, func(i git.Entry) bool { return isDir(i) && i.Name == "TOSCA-Metadata" })
+	names := make([]string, 0, len(items))
+	for _, i := range items {
+		if i.Name == path.Dir(vnfd.MetaFile) {
+			return true
+		}
+		if i.IsFile() {
+			names = append(names, i.Name)
+		}
+	}
+	return len(vnfd.RootEntries(names)) > 0
+}
+
+// notFolder says why an entry of a folder of packages that stands for a directory is none that
+// can be read; why is nil for an entry that stands for no directory. A link to one of the
+// packages next to it hides nothing. The error is that of the store.
+func (o *objects) notFolder(commit, dir string, i git.Entry, siblings []git.Entry) (why, err error) {
+	switch i.Mode {
+	case git.ModeSubmodule:
+		return refuse("it is a submodule, which isn't fetched: put the package's files there, or give its repository an entry of its own in %s", desired.RepositoriesFile), nil
+	case git.ModeSymlink:
+	default:
+		return nil, nil
+	}
+
+	text, _, err := o.blob(i.Hash)
+	if errors.Is(err, errStore) {
+		return nil, err
+	}
+	target := string(text)
+	leads := path.Join(dir, target)
+	if path.Dir(leads) == path.Clean(dir) && slices.ContainsFunc(siblings, func(s git.Entry) bool { return isDir(s) && s.Name == path.Base(leads) }) {
+		return nil, nil
+	}
+	if !path.IsAbs(target) && fs.ValidPath(leads) {
+		isFile, err := o.isFile(commit + ":" + leads)
+		if err != nil || isFile {
+			return nil, err
+		}
+	}
+	return refuse("it is a symbolic link to %q, which isn't followed: put the package's files there", target), nil
+}
+
+// isFile reports whether the name stands for a file.
+func (o *objects) isFile(name string) (bool, error) {
+	_, _, err := o.git.Lookup(o.ctx, git.KindBlob, name)
+	if _, large := errors.AsType[*git.SizeError](err); err == nil || large {
+		return true, nil
+	}
+	if err := inWords(name, err); errors.Is(err, errStore) {
+		return false, err
+	}
+	return false, nil
 }
 
 // files reads a tree, within the limits: small files into memory, and of large ones where
@@ -239,11 +301,8 @@ func quoted(name string) string {
 }
 
 func checkName(name string) error {
-	switch {
-	case name == "", name == ".", name == "..", strings.EqualFold(name, ".git"),
-		strings.ContainsAny(name, `/\:`), len(name) > 255, !utf8.ValidString(name),
-		strings.ContainsFunc(name, unicode.IsControl):
-		return refuse("the name is not allowed in a package: use letters, digits, '.', '-', '_'")
+	if err := csar.CheckName(name); err != nil {
+		return refuse("%v", err)
 	}
 	return nil
 }

@@ -391,6 +391,9 @@ func (c *Catalogue) tip(ctx context.Context, home desired.Repository, commit str
 		return nil, err
 	}
 	for _, f := range found {
+		if f.err != nil {
+			continue // a problem of the catalogue
+		}
 		if f.path == home.Path {
 			return nil, fmt.Errorf("%w: its path %q is a package itself, and no folder of packages", ErrReadOnly, home.Path)
 		}

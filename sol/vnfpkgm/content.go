@@ -128,7 +128,10 @@ func (e edition) vnfd(w http.ResponseWriter, r *http.Request) error {
 	if !takes(r, "application/zip") {
 		return rest.Problem(http.StatusNotAcceptable, "the VNFD has %d files: accept application/zip", len(files))
 	}
-	return e.archive(w, r, pkg.Tree+"-vnfd", func(to io.Writer) error { return zipped(to, pkg.Files, append(files, vnfd.MetaFile)) })
+	if _, err := fs.Stat(pkg.Files, vnfd.MetaFile); err == nil { // else the entry is the YAML at the root
+		files = append(files, vnfd.MetaFile)
+	}
+	return e.archive(w, r, pkg.Tree+"-vnfd", func(to io.Writer) error { return zipped(to, pkg.Files, files) })
 }
 
 // manifest is GET manifest (clause 10.4.4a.3.2).

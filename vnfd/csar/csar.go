@@ -125,6 +125,33 @@ func OpenFile(name string, limits Limits) (*Archive, error) {
 	return &Archive{files, f}, nil
 }
 
+// MaxDepth is how many directories may stand in each other above a file or directory of a package.
+const MaxDepth = 32
+
+// CheckPath refuses a path that nothing in a package may have, in an archive or in a repository.
+func CheckPath(p string) error {
+	if strings.Count(p, "/") > MaxDepth {
+		return fmt.Errorf("%w: %.60q…: directories nest more than %d deep", ErrUnsafe, p, MaxDepth)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if err := CheckName(name); err != nil {
+			return fmt.Errorf("%w: %q: %w", ErrUnsafe, p, err)
+		}
+	}
+	return nil
+}
+
+// CheckName refuses the name of a file or directory that nothing in a package may have.
+func CheckName(name string) error {
+	switch {
+	case name == "", name == ".", name == "..", strings.EqualFold(name, ".git"),
+		strings.ContainsAny(name, `/\:`), len(name) > 255, !utf8.ValidString(name),
+		strings.ContainsFunc(name, unicode.IsControl):
+		return errors.New("the name is not allowed in a package: use letters, digits, '.', '-', '_'")
+	}
+	return nil
+}
+
 // tree checks names against each other, so that a package means the same on
 // every file system and every reader of the archive sees the same files.
 type tree struct {
@@ -159,6 +186,9 @@ func (t *tree) add(name string, mode fs.FileMode) error {
 		return fmt.Errorf("%w: %q is a symbolic link: put the file itself into the package", ErrUnsafe, name)
 	case mode.IsDir() != dir || !dir && !mode.IsRegular():
 		return fmt.Errorf("%w: %q is neither a file nor a directory", ErrUnsafe, name)
+	}
+	if err := CheckPath(p); err != nil {
+		return err
 	}
 	if err := t.put(node{name: p, dir: dir}); err != nil {
 		return err

@@ -29,7 +29,7 @@ func Rehash(dir string) error {
 		}
 		done := true
 		for _, name := range []string{meta.Manifest, vnfd.MetaFile} {
-			if name == "" {
+			if _, err := fs.Stat(files, name); name == "" || name == vnfd.MetaFile && errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			changed, err := rehash(dir, files, name, meta)

@@ -73,6 +73,14 @@ func FindSeal(files fs.FS) (*Seal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read VNF package: %w", err)
 	}
+	var names []string
+	for _, i := range items {
+		names = append(names, i.Name())
+	}
+	if len(vnfd.RootEntries(names)) > 0 {
+		return nil, nil // a package without TOSCA-Metadata
+	}
+
 	var s Seal
 	for _, i := range items {
 		ext := strings.ToLower(path.Ext(i.Name()))
