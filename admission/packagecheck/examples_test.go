@@ -1,4 +1,4 @@
-package csar_test
+package packagecheck_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/admission/packagecheck"
 	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -14,6 +15,8 @@ const examples = "../../examples/packages"
 
 // A wrong checksum here is repaired by csar.Rehash.
 func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
+	t.Parallel()
+
 	dirs, err := os.ReadDir(examples)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +32,7 @@ func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range csar.Validate(files) {
+			for _, p := range packagecheck.Validate(files) {
 				// Secrets of an example are for show.
 				if p.Severity == vnfd.Error || !strings.Contains(p.Message, "stands here in clear") {
 					t.Error(p)

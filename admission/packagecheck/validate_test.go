@@ -1,16 +1,18 @@
-package csar_test
+package packagecheck_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/jibe-vnfm/jibe/admission/packagecheck"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
-	"github.com/jibe-vnfm/jibe/vnfd/csar"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // Each golden file adds its files to the webapp example (an entry "delete" lists
@@ -27,9 +29,7 @@ func TestValidateSaysWhatIsWrongWithAPackage(t *testing.T) {
 				t.Fatal(err)
 			}
 			files := fstest.MapFS{}
-			for name, data := range content(t, os.DirFS(filepath.Join(examples, "webapp"))) {
-				files[name] = &fstest.MapFile{Data: []byte(data)}
-			}
+			copyInto(t, files, filepath.Join(examples, "webapp"))
 			want := -1
 			for i, f := range a.Files {
 				switch f.Name {
@@ -49,7 +49,7 @@ func TestValidateSaysWhatIsWrongWithAPackage(t *testing.T) {
 				t.Fatal("no want")
 			}
 			var got strings.Builder
-			for _, p := range csar.Validate(files) {
+			for _, p := range packagecheck.Validate(files) {
 				got.WriteString(p.String() + "\n")
 			}
 			a.Files[want].Data = []byte(got.String())
@@ -58,5 +58,52 @@ func TestValidateSaysWhatIsWrongWithAPackage(t *testing.T) {
 				t.Error("nothing is wrong")
 			}
 		})
+	}
+}
+
+// copyInto puts the files of a directory into files.
+func copyInto(t testing.TB, files fstest.MapFS, dir string) {
+	t.Helper()
+	root := os.DirFS(dir)
+	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(root, p)
+		files[p] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Lists of a kind, merge keys and a list whose items a template left out run on a server: they
+// were refused by validate, or taken by it and refused there.
+func TestFormsThatKubectlTakesAreValid(t *testing.T) {
+	t.Parallel()
+
+	for name, text := range map[string]string{
+		"a list of a kind": "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\nitems:\n  - metadata: {name: r1}\n",
+		"a merge key":      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, labels: &l {app: app}}\ndata: {<<: *l, tier: core}\n",
+		"empty items":      "apiVersion: v1\nkind: List\nitems:\n",
+	} {
+		files := bare(t)
+		files["Files/kubernetes/a.yaml"] = &fstest.MapFile{Data: []byte(text)}
+		pkg, err := vnfd.Load(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		problems := packagecheck.Validate(files)
+
+		for _, p := range problems {
+			if p.Severity == vnfd.Error {
+				t.Errorf("%s: %v", name, p)
+			}
+		}
+		if err := render(pkg, "Files/kubernetes/a.yaml"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

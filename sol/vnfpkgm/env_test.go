@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -29,6 +30,8 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
+	"github.com/jibe-vnfm/jibe/vnfd"
+	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
 const (
@@ -97,7 +100,11 @@ func setup(t testing.TB, change ...func(*vnfpkgm.Config)) *env {
 	}
 	e.config = vnfpkgm.Config{
 		Config: rest.Config{Auth: tokens, BaseURL: base, Log: slog.New(slog.NewTextHandler(e.logged, nil))},
-		Dir:    filepath.Join(e.dir, "uploads"), Secrets: keeper, Settings: func() (*desired.Settings, error) { return &e.settings, nil },
+		Validate: func(files fs.FS) []vnfd.Problem {
+			_, problems := csar.Check(files)
+			return problems
+		},
+		Dir: filepath.Join(e.dir, "uploads"), Secrets: keeper, Settings: func() (*desired.Settings, error) { return &e.settings, nil },
 		Used: func() func(string) bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()

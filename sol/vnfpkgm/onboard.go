@@ -37,7 +37,7 @@ func (s *Service) onboard(ctx context.Context, id string) (packages.Onboarded, e
 		return packages.Onboarded{}, err
 	}
 	defer a.Close()
-	if err := check(a.files); err != nil {
+	if err := s.check(a.files); err != nil {
 		return packages.Onboarded{}, err
 	}
 	in, err := s.Catalogue.Import(ctx, a.files, p.path("scratch"))
@@ -62,8 +62,8 @@ func (s *Service) onboard(ctx context.Context, id string) (packages.Onboarded, e
 }
 
 // check holds the package against every rule, as `jibe package validate` does.
-func check(files fs.FS) error {
-	problems := slices.DeleteFunc(csar.Validate(files), func(p vnfd.Problem) bool { return p.Severity != vnfd.Error })
+func (s *Service) check(files fs.FS) error {
+	problems := slices.DeleteFunc(s.Validate(files), func(p vnfd.Problem) bool { return p.Severity != vnfd.Error })
 	if len(problems) > 0 {
 		return &vnfd.InvalidError{Problems: problems}
 	}

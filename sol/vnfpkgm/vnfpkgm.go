@@ -38,13 +38,15 @@ type Secrets interface {
 	Resolve(reference string) (clear string, err error)
 }
 
-// Config holds what the interface works with. Catalogue, Settings, Dir, Secrets and Used are
-// required.
+// Config holds what the interface works with. Catalogue, Validate, Settings, Dir, Secrets and
+// Used are required.
 type Config struct {
 	rest.Config
 	// Settings are those by which package repositories belong to projects.
 	Settings  func() (*desired.Settings, error)
 	Catalogue *packages.Catalogue
+	// Validate returns what is wrong with a package; one with an error is refused.
+	Validate func(fs.FS) []vnfd.Problem
 	// Dir is where archives are kept until they are in git, on the file system of the package
 	// repositories. It is made.
 	Dir     string

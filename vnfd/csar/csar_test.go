@@ -167,8 +167,8 @@ func TestBuiltPackageExtractsToTheSameFilesAndTheSameBytesEachTime(t *testing.T)
 		t.Fatal(err)
 	}
 	defer a.Close()
-	for _, p := range csar.Validate(a) {
-		t.Error(p)
+	if _, problems := csar.Check(a); len(problems) > 0 {
+		t.Error(problems)
 	}
 	dst := filepath.Join(dir, "out")
 	if err := csar.Extract(a, dst); err != nil {
@@ -181,6 +181,8 @@ func TestBuiltPackageExtractsToTheSameFilesAndTheSameBytesEachTime(t *testing.T)
 		t.Error("extracted over what was there:", err)
 	}
 }
+
+const examples = "../../examples/packages"
 
 func content(t *testing.T, files fs.FS) map[string]string {
 	t.Helper()
@@ -296,8 +298,8 @@ func TestRehashRepairsOnlyTheChecksums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range csar.Validate(files) {
-		t.Error(p)
+	if _, problems := csar.Check(files); len(problems) > 0 {
+		t.Error(problems)
 	}
 	after, err := os.ReadFile(meta)
 	if err != nil {
@@ -376,4 +378,23 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestRehashOfAPackageWithoutMetadata(t *testing.T) {
+	t.Parallel()
+
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "amf.yaml"), []byte("tosca_definitions_version: tosca_simple_yaml_1_2\n"))
+	write(t, filepath.Join(dir, "amf.mf"), []byte("metadata:\n  vnf_product_name: amf\n\nSource: amf.yaml\nAlgorithm: SHA-256\nHash: 00\n"))
+
+	if err := csar.Rehash(dir); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := vnfd.VerifyArtifacts(&vnfd.Package{Files: os.DirFS(dir)}); err != nil {
+		t.Error(err)
+	}
+	if seal, err := csar.FindSeal(os.DirFS(dir)); seal != nil || err != nil {
+		t.Error(seal, err)
+	}
 }

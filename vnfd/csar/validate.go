@@ -3,15 +3,9 @@ package csar
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"path"
-	"slices"
-	"strings"
 
-	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 	"github.com/jibe-vnfm/jibe/vnfd"
-	"go.yaml.in/yaml/v3"
 )
 
 // manifests is where a package keeps its Kubernetes manifests.
@@ -20,33 +14,28 @@ const manifests = "Files/kubernetes"
 // maxProblems is how many problems of a hostile package are reported.
 const maxProblems = 1000
 
-// maxManifest is the size in bytes that a manifest may have.
-const maxManifest = 4 << 20
-
-// Validate returns everything that is wrong with a package, for its author: what
-// [vnfd.Load] refuses, listed artifacts that are missing or were changed, and
-// manifests that aren't Kubernetes objects. A warning is about something that works, though
-// hardly as it was meant.
-func Validate(files fs.FS) []vnfd.Problem {
+// Check returns the package and all that is wrong with it as a package, for its author: what
+// [vnfd.Load] refuses, names and files that no archive or repository may have, and listed
+// artifacts that are missing or were changed. A warning is about something that works, though
+// hardly as it was meant. The package is nil where its files can't be read.
+func Check(files fs.FS) (*vnfd.Package, []vnfd.Problem) {
 	p, problems, err := vnfd.Check(files)
 	if err != nil {
-		return []vnfd.Problem{{File: ".", Message: err.Error(), Severity: vnfd.Error}}
+		return nil, []vnfd.Problem{{File: ".", Message: err.Error(), Severity: vnfd.Error}}
 	}
-	v := &validator{files: files, problems: problems, workloads: map[string][]string{}}
+	v := &validator{files: files, problems: problems}
+	v.entries()
 	if meta, err := vnfd.ReadMeta(files); err == nil { // else Check has reported why not
-		v.listed = true
 		v.artifacts(p, meta)
+		v.manifests(p)
 	}
 	v.definitions(p)
-	v.manifests(p)
-	return vnfd.SortProblems(v.problems)
+	return p, vnfd.SortProblems(v.problems)
 }
 
 type validator struct {
-	files     fs.FS
-	problems  []vnfd.Problem
-	listed    bool                // TOSCA.meta and the manifest could be read
-	workloads map[string][]string // metadata.name -> kinds
+	files    fs.FS
+	problems []vnfd.Problem
 }
 
 func (v *validator) fail(file string, line int, format string, args ...any) {
@@ -84,6 +73,55 @@ func (v *validator) artifacts(p *vnfd.Package, meta *vnfd.Meta) {
 	}
 }
 
+// entries checks names, sizes and kinds of files as archives and repositories of packages are
+// held to them. What only one of the two refuses is a warning.
+func (v *validator) entries() {
+	limits := DefaultLimits()
+	archive := newTree(limits.MaxLength)
+	count, total := 0, int64(0)
+	err := walk(v.files, func(p string, d fs.DirEntry) error {
+		if count++; count == limits.MaxFiles+1 {
+			v.fail(".", 0, "it has more than %d files and directories", limits.MaxFiles)
+		}
+		if err := CheckPath(p); err != nil {
+			v.fail(p, 0, "%v", err)
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() {
+			if err := archive.add(p+"/", fs.ModeDir); err != nil {
+				v.warn(p, 0, "can't be in an archive: %v", err)
+			}
+			return nil
+		}
+
+		if d.Type()&fs.ModeSymlink != 0 {
+			v.warn(p, 0, "is a symbolic link: an archive gets the file itself, and a package repository in git refuses it")
+		}
+		st, err := stat(v.files, p, d)
+		if err != nil {
+			v.fail(p, 0, "%v", err)
+			return nil
+		}
+		if err := archive.add(p, st.Mode()&^fs.ModeSymlink); err != nil {
+			v.warn(p, 0, "can't be in an archive: %v", err)
+		}
+		if st.Size() > limits.MaxFile {
+			v.fail(p, 0, "it has %d bytes; at most %d are read", st.Size(), limits.MaxFile)
+		}
+		total += st.Size()
+		return nil
+	})
+	if err != nil {
+		v.fail(".", 0, "%v", err)
+	}
+	if total > limits.MaxTotal {
+		v.fail(".", 0, "its files have more than %d bytes together", limits.MaxTotal)
+	}
+}
+
 // definitions warns of files that look like a part of the VNFD but aren't.
 func (v *validator) definitions(p *vnfd.Package) {
 	if p.VNFD == nil {
@@ -94,112 +132,18 @@ func (v *validator) definitions(p *vnfd.Package) {
 	}
 }
 
-// manifests checks the files under Files/kubernetes, and that every VDU has a
-// workload in one of them.
+// manifests warns of manifests that nobody vouches for.
 func (v *validator) manifests(p *vnfd.Package) {
-	found := false
 	err := fs.WalkDir(v.files, manifests, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			return nil
-		}
-		if v.listed && !p.HasArtifact(name) {
-			v.warn(name, 0, "isn't listed in TOSCA.meta or the manifest: an instance can't name it in lcm-kubernetes-def-files")
-		}
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name))) {
-			found = true
-			v.manifest(name)
+		if !d.IsDir() && !p.HasArtifact(name) {
+			v.warn(name, 0, "isn't listed in TOSCA.meta or the manifest: no checksum vouches for it")
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		v.fail(manifests, 0, "%v", err)
-	}
-	if !found || p.VNFD == nil {
-		return // a VNF of servers, or of a Helm chart
-	}
-	for _, f := range p.VNFD.Flavours {
-		_, err := fs.Stat(v.files, path.Join("BaseHOT", f.ID))
-		servers := err == nil // a VNF on two VIMs: its other VDUs are in Heat templates
-		for _, vdu := range f.VDUs {
-			kinds := v.workloads[vdu.Name]
-			switch {
-			case len(kinds) == 0 && servers:
-			case len(kinds) == 0:
-				v.warn(manifests, 0, "VDU %s of flavour %s: no Pod, Deployment, ReplicaSet, StatefulSet or DaemonSet has metadata.name %q", vdu.ID, f.ID, vdu.Name)
-			case len(vdu.Deltas) > 0 && !slices.ContainsFunc(kinds, scalable):
-				v.warn(manifests, 0, "VDU %s of flavour %s has a scaling aspect, but its workload %q is a %s, which can't scale: the aspect is refused", vdu.ID, f.ID, vdu.Name, kinds[0])
-			}
-		}
-	}
-}
-
-// scalable says whether the kind of workload has a number of replicas.
-func scalable(kind string) bool { return kind != "DaemonSet" && kind != "Pod" }
-
-func (v *validator) manifest(name string) {
-	f, err := v.files.Open(name)
-	if err != nil {
-		v.fail(name, 0, "%v", err)
-		return
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	switch {
-	case err != nil:
-		v.fail(name, 0, "%v", err)
-		return
-	case len(data) > maxManifest:
-		v.fail(name, 0, "is larger than %d bytes", maxManifest)
-		return
-	}
-	docs, err := safeyaml.Parse(data)
-	if bad, ok := errors.AsType[*safeyaml.Error](err); ok {
-		v.fail(name, bad.Line, "%s", bad.Message)
-		return
-	}
-	if len(docs) == 0 {
-		v.fail(name, 0, "holds no Kubernetes object")
-	}
-	for _, doc := range docs {
-		v.object(name, doc)
-	}
-}
-
-func (v *validator) object(file string, n *yaml.Node) {
-	if n.Kind != yaml.MappingNode {
-		v.fail(file, n.Line, "must be a Kubernetes object, with apiVersion, kind and metadata")
-		return
-	}
-	version, ok1 := safeyaml.Text(safeyaml.Get(n, "apiVersion"))
-	kind, ok2 := safeyaml.Text(safeyaml.Get(n, "kind"))
-	if !ok1 || !ok2 || version == "" || kind == "" {
-		v.fail(file, n.Line, "a Kubernetes object needs apiVersion and kind")
-		return
-	}
-	if kind == "List" {
-		for item := range safeyaml.Items(safeyaml.Get(n, "items")) {
-			if k, _ := safeyaml.Text(safeyaml.Get(item, "kind")); k == "List" {
-				v.fail(file, item.Line, "a List in a List")
-				continue
-			}
-			v.object(file, item)
-		}
-		return
-	}
-	name, ok := safeyaml.Text(safeyaml.Get(n, "metadata", "name"))
-	if !ok && !strings.HasSuffix(kind, "Review") {
-		v.fail(file, n.Line, "%s has no metadata.name", kind)
-		return
-	}
-	switch kind {
-	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet":
-		v.workloads[name] = append(v.workloads[name], kind)
-	case "Secret":
-		if safeyaml.Get(n, "data") != nil || safeyaml.Get(n, "stringData") != nil {
-			v.warn(file, n.Line, "Secret %s stands here in clear: whoever can read the package has it", name)
-		}
 	}
 }

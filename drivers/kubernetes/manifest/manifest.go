@@ -41,6 +41,7 @@ const maxManifest = 16 << 20
 type manifest struct {
 	file  string // "Files/kubernetes/a.yaml"
 	where string // "Files/kubernetes/a.yaml, document 2"
+	line  int    // where the document begins, from 1
 	gk    schema.GroupKind
 	name  string // without a generation's suffix; where it stands, of a posted one without a name
 	obj   *unstructured.Unstructured
@@ -178,57 +179,128 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 // that name file and document.
 func parseManifests(file string, content []byte) ([]manifest, error) {
 	var all []manifest
+	err := eachDocument(file, content, func(d document) error {
+		found, err := d.manifests()
+		all = append(all, found...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// document is one YAML document of a file.
+type document struct {
+	file   string
+	number int // from 1
+	line   int // where it begins, from 1
+	text   []byte
+}
+
+func (d document) where() string { return fmt.Sprintf("%s, document %d", d.file, d.number) }
+
+func (d document) refuse(format string, args ...any) error {
+	return &drivers.RefusedError{Object: d.where(), Reason: fmt.Sprintf(format, args...)}
+}
+
+// eachDocument calls fn for the documents of a file, until one is refused.
+func eachDocument(file string, content []byte, fn func(document) error) error {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for n := 1; ; n++ {
-		doc, err := docs.Read()
+	d := document{file: file, line: 1}
+	for {
+		text, err := docs.Read()
 		if errors.Is(err, io.EOF) {
-			return all, nil
+			return nil
 		}
-		where := fmt.Sprintf("%s, document %d", file, n)
-		refuse := func(format string, args ...any) error {
-			return &drivers.RefusedError{Object: where, Reason: fmt.Sprintf(format, args...)}
-		}
+		d.number, d.text = d.number+1, text
 		if err != nil {
-			return nil, refuse("can't be read: %v", err)
+			return d.refuse("can't be read: %v", err)
 		}
-		data, err := yaml.YAMLToJSONStrict(doc)
-		if err != nil {
-			return nil, refuse("is not valid YAML: %v", err)
-		}
-		if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
-			continue
-		}
-		var content any
-		if err := yamlToObject(data, &content); err != nil {
-			return nil, refuse("is not a Kubernetes object: %v", err)
-		}
-		object, ok := content.(map[string]any)
-		if !ok {
-			return nil, refuse("is not a Kubernetes object but a %T", content)
-		}
-		u := &unstructured.Unstructured{Object: object}
-		if !u.IsList() {
-			m, err := check(file, strconv.Itoa(n), where, u)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, m)
-			continue
-		}
-		item := 0
-		err = u.EachListItem(func(x runtime.Object) error {
-			item++
-			m, err := check(file, fmt.Sprintf("%d.%d", n, item), fmt.Sprintf("%s, item %d", where, item), x.(*unstructured.Unstructured))
-			all = append(all, m)
+		if err := fn(d); err != nil {
 			return err
-		})
-		if err != nil {
-			var refused *drivers.RefusedError
-			if errors.As(err, &refused) {
-				return nil, err
-			}
-			return nil, refuse("is not a list of Kubernetes objects: %v", err)
 		}
+		d.line += bytes.Count(text, []byte("\n")) + 1 // the separator
+	}
+}
+
+// manifests are the objects in the document, lists expanded.
+func (d document) manifests() ([]manifest, error) {
+	data, err := yaml.YAMLToJSONStrict(d.text)
+	if err != nil {
+		return nil, d.refuse("is not valid YAML: %v", err)
+	}
+	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+		return nil, nil
+	}
+	var content any
+	if err := yamlToObject(data, &content); err != nil {
+		return nil, d.refuse("is not a Kubernetes object: %v", err)
+	}
+	object, ok := content.(map[string]any)
+	if !ok {
+		return nil, d.refuse("is not a Kubernetes object but %s", jsonKind(content))
+	}
+
+	u := &unstructured.Unstructured{Object: object}
+	if isEmptyList(u) {
+		return nil, nil
+	}
+	if !u.IsList() {
+		m, err := check(d.file, strconv.Itoa(d.number), d.where(), u)
+		if err != nil {
+			return nil, err
+		}
+		m.line = d.line
+		return []manifest{m}, nil
+	}
+
+	var all []manifest
+	item := 0
+	err = u.EachListItem(func(x runtime.Object) error {
+		item++
+		one := x.(*unstructured.Unstructured)
+		inheritKind(one, u)
+		m, err := check(d.file, fmt.Sprintf("%d.%d", d.number, item), fmt.Sprintf("%s, item %d", d.where(), item), one)
+		m.line = d.line
+		all = append(all, m)
+		return err
+	})
+	if _, refused := errors.AsType[*drivers.RefusedError](err); err != nil && !refused {
+		err = d.refuse("is not a list of Kubernetes objects: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// jsonKind is the kind of a value that is no mapping, as people call it.
+func jsonKind(v any) string {
+	switch v.(type) {
+	case []any:
+		return "a list"
+	case string:
+		return "a text"
+	case bool:
+		return "a boolean"
+	}
+	return "a number"
+}
+
+// isEmptyList reports whether the object is a list whose items are null, as a template leaves
+// it that has none: kubectl takes it for an empty list.
+func isEmptyList(u *unstructured.Unstructured) bool {
+	items, ok := u.Object["items"]
+	return ok && items == nil && strings.HasSuffix(u.GetKind(), "List")
+}
+
+// inheritKind gives an item of a list of one kind (RoleList) that kind, where it names none, as
+// kubectl does.
+func inheritKind(item, list *unstructured.Unstructured) {
+	kind, ok := strings.CutSuffix(list.GetKind(), "List")
+	if ok && kind != "" && item.Object["kind"] == nil && item.Object["apiVersion"] == nil {
+		item.Object["kind"], item.Object["apiVersion"] = kind, list.GetAPIVersion()
 	}
 }
 
