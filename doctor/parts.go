@@ -70,7 +70,7 @@ func (t *Target) desired(ctx context.Context) Finding {
 	case err != nil:
 		return found(Failed, "Put the repository back from a backup or a clone.", "%v", err)
 	case head == "" && datadir.Exists(filepath.Join(dir, "jibe", "born")):
-		return found(Failed, "Set the branch again (git update-ref), or name the right one with --branch.", "branch %s is gone from %s", branch, dir)
+		return found(Failed, fmt.Sprintf("Set the branch again (git -C %[1]s update-ref refs/heads/%[2]s <commit>; git -C %[1]s fsck --lost-found --no-reflogs names candidates), or name the right one with --branch.", dir, branch), "branch %s is gone from %s", branch, dir)
 	case head == "":
 		return found(Warning, "Push a first commit.", "branch %s has no commit yet", branch)
 	}

@@ -94,3 +94,31 @@ func TestValidateOfAnArchiveShowsWhatIsWrongInIt(t *testing.T) {
 		t.Errorf("%s%v", out, err)
 	}
 }
+
+func TestAChangedPackageIsValidAfterRehash(t *testing.T) {
+	t.Parallel()
+
+	dir := filepath.Join(t.TempDir(), "webapp")
+	if err := os.CopyFS(dir, os.DirFS("../../examples/packages/webapp")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "Files", "kubernetes", "configmap.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, "# changed\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := packageCommand(t, "validate", dir); err == nil || !strings.Contains(out, "configmap.yaml was changed") {
+		t.Fatalf("%s%v", out, err)
+	}
+
+	if out, err := packageCommand(t, "rehash", dir); err != nil {
+		t.Fatal(out, err)
+	}
+
+	if out, err := packageCommand(t, "validate", dir); err != nil {
+		t.Error(out, err)
+	}
+}

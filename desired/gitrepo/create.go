@@ -157,6 +157,12 @@ func Create(ctx context.Context, dir, branch string) error {
 	return prepare(ctx, dir, Options{Branch: branch}.withDefaults())
 }
 
+// asRestored is how a repository that can't be read is put back. git clones into no directory
+// that has anything in it.
+func asRestored(dir string) string {
+	return fmt.Sprintf("restore it: mv %[1]s %[1]s.broken, then git clone --mirror <a clone> %[1]s", dir)
+}
+
 // prepare makes sure that dir is a bare repository that can be used, and makes
 // it on the first start.
 func prepare(ctx context.Context, dir string, opt Options) error {
@@ -177,13 +183,13 @@ func prepare(ctx context.Context, dir string, opt Options) error {
 	}
 	for _, part := range []string{"HEAD", "objects", "refs", "config"} {
 		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
-			return fmt.Errorf("%s is no bare git repository, or half of one: %w (name an empty or absent directory to start anew, or restore it: git clone --mirror <a clone> %s)", dir, err, dir)
+			return fmt.Errorf("%s is no bare git repository, or half of one: %w (%s, or name an empty or absent directory to start with nothing)", dir, err, asRestored(dir))
 		}
 	}
 	runner := git.Runner{Dir: dir}
 	out, err := runner.Run(ctx, "rev-parse", "--is-bare-repository", "--show-object-format")
 	if err != nil {
-		return fmt.Errorf("open the desired repository %s: %w (restore it: git clone --mirror <a clone> %s)", dir, err, dir)
+		return fmt.Errorf("open the desired repository %s: %w (%s)", dir, err, asRestored(dir))
 	}
 	if f := strings.Fields(out); len(f) != 2 || f[0] != "true" || f[1] != "sha1" {
 		return fmt.Errorf("%s is no bare repository of SHA-1 objects (git init --bare makes one)", dir)

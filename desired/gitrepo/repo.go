@@ -347,8 +347,8 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 		if oldHead == "" && !exists(bornFile(r.opt.Dir)) {
 			return nil
 		}
-		return fmt.Errorf("branch %s is gone from %s (set it again: git -C %s update-ref %s <commit>; git fsck --lost-found names candidates)",
-			r.opt.Branch, r.opt.Dir, r.opt.Dir, r.ref())
+		return fmt.Errorf("branch %s is gone from %s (set it again: git -C %[2]s update-ref %[3]s <commit>; git -C %[2]s fsck --lost-found --no-reflogs names candidates)",
+			r.opt.Branch, r.opt.Dir, r.ref())
 	}
 	if head == oldHead {
 		if r.opt.Remote == "" && r.isHeld() {

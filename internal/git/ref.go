@@ -19,8 +19,8 @@ func ReadRef(gitDir, ref string) (string, error) {
 		if err == nil {
 			s := strings.TrimSpace(string(data))
 			if !IsHash(s) {
-				return "", fmt.Errorf("%s in %s holds %.60q where a commit's hash should be: the file is damaged; set it with: git -C %s update-ref %s <commit>",
-					ref, gitDir, s, gitDir, ref)
+				return "", fmt.Errorf("%s in %s holds %.60q where a commit's hash should be: the file is damaged (git doesn't write over it: rm %s, then git -C %s update-ref %s <commit>)",
+					ref, gitDir, s, filepath.Join(gitDir, filepath.FromSlash(ref)), gitDir, ref)
 			}
 			return s, nil
 		}
