@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // problems gathers why files at the head of the desired repository aren't obeyed, from
@@ -109,21 +110,38 @@ func (p *problems) inFiles() []desired.Problem {
 	for _, x := range p.forbidden() {
 		list = append(list, *x)
 	}
-	for _, x := range p.packages() {
-		if x.Tree == "" { // no package is there; a broken one is for its author to repair
-			list = append(list, desired.Problem{File: "repositories.yaml",
-				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
-				Remedy:  "correct its path, branch or tags"})
-		} else if errors.Is(x.Err, packages.ErrUnverified) {
-			list = append(list, desired.Problem{File: "repositories.yaml",
-				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
-				Remedy:  "sign that version with a key that is trusted, or remove it"})
-		}
-	}
+	list = append(list, p.ofPackages()...)
 	slices.SortFunc(list, func(a, b desired.Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(list)
+}
+
+// ofPackages are the problems of package repositories.
+func (p *problems) ofPackages() []desired.Problem {
+	var list []desired.Problem
+	for _, x := range p.packages() {
+		if remedy, ok := remedyOf(x); ok {
+			list = append(list, desired.Problem{File: "repositories.yaml",
+				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
+				Remedy:  remedy})
+		}
+	}
+	return list
+}
+
+// remedyOf says what to do about a package that can't be used, "" where its error does; ok is
+// false for one that is merely broken, which is for its author to repair.
+func remedyOf(x packages.Unusable) (remedy string, ok bool) {
+	switch {
+	case errors.Is(x.Err, packages.ErrNoFiles), errors.Is(x.Err, vnfd.ErrPointer): // what was pushed isn't the files
+		return "", true
+	case x.Tree == "": // no package is there
+		return "correct its path, branch or tags", true
+	case errors.Is(x.Err, packages.ErrUnverified):
+		return "sign that version with a key that is trusted, or remove it", true
+	}
+	return "", false
 }
 
 // of are the problems of one instance's file.

@@ -2,10 +2,21 @@ package vnfd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 )
+
+// ErrPointer is what an [*InvalidError] is ([errors.Is]) that is about pointers of git-lfs. Its
+// text says what to do.
+var ErrPointer = errors.New("a pointer of git-lfs in the place of a file")
+
+// Is reports whether the error is about pointers of git-lfs, where that is asked for.
+func (e *InvalidError) Is(target error) bool {
+	return target == ErrPointer && slices.ContainsFunc(e.Problems, func(p Problem) bool { return p.Message == pointerFault })
+}
 
 // maxPointer is the size in bytes below which the pointers of git-lfs are.
 const maxPointer = 1024

@@ -39,6 +39,10 @@ var ErrUnknown = errors.New("no such package")
 // TOSCA.meta or manifest lists: whoever changed them, nobody vouches for them.
 var ErrUnsound = errors.New("the package can't be used")
 
+// ErrNoFiles is wrapped where something stands in the place of a package's folder whose files
+// can't be read: a submodule, or a symbolic link. The error says what to do.
+var ErrNoFiles = errors.New("it isn't a folder with files")
+
 // RepositoryError is returned by [Catalogue.Sync] for each repository that could
 // not be fetched or read. What was known of it before stays known.
 type RepositoryError struct {

@@ -43,11 +43,23 @@ func defaultLimits() limits {
 var errStore = errors.New("the repository's objects can't be read")
 
 // refusedError is content that no package may have.
-type refusedError struct{ why string }
+type refusedError struct {
+	why  string
+	kind error // nil for none
+}
 
 func (e *refusedError) Error() string { return e.why }
 
-func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf(format, args...)} }
+func (e *refusedError) Unwrap() error { return e.kind }
+
+func refuse(format string, args ...any) error {
+	return &refusedError{why: fmt.Sprintf(format, args...)}
+}
+
+// noFiles refuses what stands in the place of a package's folder.
+func noFiles(format string, args ...any) error {
+	return &refusedError{why: fmt.Sprintf(format, args...), kind: ErrNoFiles}
+}
 
 // objects reads packages out of git objects. Within ctx it starts git when there is
 // something to read, and close ends that.
@@ -180,7 +192,7 @@ func isPackage(items []git.Entry) bool {
 func (o *objects) notFolder(commit, dir string, i git.Entry, siblings []git.Entry) (why, err error) {
 	switch i.Mode {
 	case git.ModeSubmodule:
-		return refuse("it is a submodule, which isn't fetched: put the package's files there, or give its repository an entry of its own in %s", desired.RepositoriesFile), nil
+		return noFiles("it is a submodule, which isn't fetched: put the package's files there, or give its repository an entry of its own in %s", desired.RepositoriesFile), nil
 	case git.ModeSymlink:
 	default:
 		return nil, nil
@@ -201,7 +213,7 @@ func (o *objects) notFolder(commit, dir string, i git.Entry, siblings []git.Entr
 			return nil, err
 		}
 	}
-	return refuse("it is a symbolic link to %q, which isn't followed: put the package's files there", target), nil
+	return noFiles("it is a symbolic link to %q, which isn't followed: put the package's files there", target), nil
 }
 
 // isFile reports whether the name stands for a file.
