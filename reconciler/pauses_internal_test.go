@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAPauseDoublesOnlyAfterItPassed(t *testing.T) {
@@ -15,14 +17,14 @@ func TestAPauseDoublesOnlyAfterItPassed(t *testing.T) {
 			t.Errorf("the first pause is %s", got)
 		}
 		for range 9 { // events begin nine passes, which fail
-			time.Sleep(10 * time.Millisecond)
+			kit.Pass(10 * time.Millisecond)
 			p.When("a")
 		}
 		if got := p.When("a"); got != firstRetry-90*time.Millisecond {
 			t.Errorf("after nine failed passes within the pause, %s are left of it", got)
 		}
 
-		time.Sleep(firstRetry)
+		kit.Pass(firstRetry)
 		if got := p.When("a"); got != 2*firstRetry {
 			t.Errorf("the second pause is %s", got)
 		}
