@@ -68,7 +68,7 @@ func (r *Reviewer) staying(ctx context.Context, p *Proposal) (map[string]*desire
 			continue
 		}
 		if in, err := desired.ParseInstance(c.Dir+"/"+desired.InstanceFile, []byte(c.File)); err == nil {
-			ends[in.ID] = !desired.IsInstantiated(in.State)
+			ends[in.ID] = !desired.MayHaveObjects(in)
 		}
 	}
 	out := map[string]*desired.Instance{}
@@ -80,7 +80,7 @@ func (r *Reviewer) staying(ctx context.Context, p *Proposal) (map[string]*desire
 		if err != nil {
 			return nil, err
 		}
-		if desired.IsInstantiated(in.State) {
+		if desired.MayHaveObjects(in) {
 			out[rev.Dir] = in
 		}
 	}

@@ -25,6 +25,16 @@ const (
 // started or stopped.
 func IsInstantiated(state string) bool { return state == Instantiated || state == Stopped }
 
+// MayHaveObjects reports whether objects of the instance may exist at a VIM: it is instantiated, or it is held after
+// an operation that was set to FAILED and that left what it had made. nil has none.
+func MayHaveObjects(in *Instance) bool {
+	return in != nil && (IsInstantiated(in.State) || in.Held != "")
+}
+
+// HasRemains reports whether the instance is not instantiated and may nevertheless have objects: an instantiation, or a
+// termination of what one had left, was set to FAILED. Its file keeps where they are until they have ended.
+func HasRemains(in *Instance) bool { return MayHaveObjects(in) && !IsInstantiated(in.State) }
+
 // The values of UpdatePolicy.Strategy.
 const (
 	Rolling   = "rolling"

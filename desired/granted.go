@@ -134,10 +134,10 @@ func (g *Granted) Same(other *Granted) bool {
 
 // WithGrant is the intent as it counts: the instance with what was granted to it in the
 // places of vnf.yaml that say the same thing. It is what is rendered, and where it runs. An
-// instance that shall not run, or to which nothing was granted, is returned as it is.
+// instance that has nothing at a VIM, or to which nothing was granted, is returned as it is.
 func (in *Instance) WithGrant() *Instance {
 	g := in.Granted
-	if g.IsZero() || !IsInstantiated(in.State) {
+	if g.IsZero() || !MayHaveObjects(in) {
 		return in
 	}
 	out := *in
@@ -222,7 +222,7 @@ func ForeignGrant(file string, before, after *Instance) *Problem {
 	switch {
 	case after == nil || !IsInstantiated(after.State):
 		return nil
-	case before == nil || !IsInstantiated(before.State):
+	case !MayHaveObjects(before):
 		if after.Granted.IsZero() {
 			return nil
 		}

@@ -21,6 +21,9 @@ import (
 // change; an unpinned after must be pinned before it is classified. No operation takes a
 // VNF that runs to another VIM.
 //
+// What an instantiation left that was set to FAILED ends with the mark (held) that it left, or with the file: that is
+// a TERMINATE, too.
+//
 // Levels are compared as written, an aspect that isn't named as 0. Where the
 // VNFD is at hand, [ClassifyLevels] is exact.
 func Classify(before, after *desired.Instance) (t Type, params json.RawMessage, ok bool) {
@@ -32,7 +35,7 @@ func Classify(before, after *desired.Instance) (t Type, params json.RawMessage, 
 func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (Type, json.RawMessage, bool) {
 	was, is := runs(before), runs(after)
 	switch {
-	case was && !is:
+	case was && !is, desired.HasRemains(before) && !desired.MayHaveObjects(after):
 		return Terminate, encode(map[string]any{"terminationType": Forceful}), true
 	case !was && is:
 		return Instantiate, instantiateParams(after), true

@@ -257,6 +257,9 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	if a.want, a.drv, err = x.resolver.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
+	if op.Type == lcm.ModifyInfo && a.want.Source.Package == nil {
+		a.drv = nowhere{} // it moves nothing of what an earlier operation left
+	}
 	settings, err := x.repo.Settings()
 	if err != nil {
 		return nil, err

@@ -128,6 +128,9 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 		open.Package = ""
 		after = &open
 	}
+	if err := remainsPlaced(settings, before, after); err != nil {
+		return err
+	}
 	pkg, err := c.pkg(ctx, after)
 	if err != nil {
 		return fmt.Errorf("package of vnfdId %s: %w", after.VnfdID, err)

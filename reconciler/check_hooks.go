@@ -77,7 +77,7 @@ func (c *Checker) permit(ctx context.Context, settings *desired.Settings, t lcm.
 
 // side is the instance with its package, or nothing where it doesn't run.
 func (c *Checker) side(ctx context.Context, inst *desired.Instance) (hooks.Side, error) {
-	if inst == nil || !desired.IsInstantiated(inst.State) || inst.Package == "" {
+	if !desired.MayHaveObjects(inst) || inst.Package == "" {
 		return hooks.Side{}, nil
 	}
 	pkg, err := c.packages.Open(ctx, inst.Package)

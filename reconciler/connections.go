@@ -361,7 +361,7 @@ func (v *connections) runs(ctx context.Context, instance string) bool {
 		return false
 	}
 	at, err := v.repo.Read(ctx, rec.Operated)
-	return err != nil || desired.IsInstantiated(at.State)
+	return err != nil || desired.MayHaveObjects(at)
 }
 
 // unnamed takes out the drivers that no name means any more. v.mu is held.

@@ -131,6 +131,9 @@ func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lc
 	if len(due) == 0 {
 		r.drifts.clear(r.id)
 	}
+	if l.want.Source.Package == nil && len(due) > 0 && policy == DriftHeld {
+		r.problems.remains(head, l.want.Source.Instance, objects(due))
+	}
 	if failed != nil {
 		r.drifts.since(r.id, failed.Started)
 	}
@@ -209,7 +212,7 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 	if err != nil {
 		return l, 0, err
 	}
-	if !desired.IsInstantiated(at.State) {
+	if !desired.MayHaveObjects(at) {
 		return l, r.missing(ctx, inst.Operated, at), nil
 	}
 	drv, err := r.resolver.vims.driver(ctx, at)

@@ -68,7 +68,7 @@ func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error
 			return nil, fmt.Errorf("operation %s: %w", e.ID, err)
 		}
 		for _, rev := range []desired.Revision{op.Before, op.After} {
-			if in, err := v.r.read(ctx, rev); err == nil && in != nil && desired.IsInstantiated(in.State) {
+			if in, err := v.r.read(ctx, rev); err == nil && desired.MayHaveObjects(in) {
 				out[rev.Dir] = in
 			}
 		}

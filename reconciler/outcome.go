@@ -180,7 +180,7 @@ func (o *outcomes) leaving(ctx context.Context, instance string) bool {
 		}
 	}
 	ran, err := o.revisions.read(ctx, record.Operated)
-	if err != nil || ran == nil || !desired.IsInstantiated(ran.State) {
+	if err != nil || !desired.MayHaveObjects(ran) {
 		return false
 	}
 	head, exists := o.repo.Lookup(instance)
@@ -188,7 +188,7 @@ func (o *outcomes) leaving(ctx context.Context, instance string) bool {
 		return true
 	}
 	shall, err := o.revisions.read(ctx, head)
-	return err == nil && !desired.IsInstantiated(shall.State)
+	return err == nil && !desired.MayHaveObjects(shall)
 }
 
 // left says whether an instance has ended, so that it may have given up between the VIM's refusal
@@ -199,7 +199,7 @@ func (o *outcomes) left(ctx context.Context, instance string) bool {
 		return false
 	}
 	ran, err := o.revisions.read(ctx, record.Operated)
-	return err == nil && (ran == nil || !desired.IsInstantiated(ran.State))
+	return err == nil && !desired.MayHaveObjects(ran)
 }
 
 // sentence is an error in one line: several that came together stand side by side.

@@ -203,8 +203,13 @@ func leaves(path []string, patch map[string]any) (edits []desired.KeyValue) {
 
 // restored is the directory as it was before the operation. Rolling an
 // instantiation back leaves the directory, with nothing running; a failed
-// operation leaves a mark that the next request lifts. changes are made beside.
+// operation leaves a mark that the next request lifts. A failed instantiation leaves what it was asked for, too: by
+// that its objects are found until they have ended. changes are made beside.
 func restored(op *lcm.Operation, dir string, old, now desired.Files, changes ...desired.KeyValue) (desired.Files, error) {
+	if op.Type == lcm.Instantiate && op.State == lcm.Failed && now != nil {
+		old = maps.Clone(now)
+		changes = append(changes, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
+	}
 	if old == nil {
 		if now == nil {
 			return nil, nil

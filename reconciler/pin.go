@@ -38,15 +38,19 @@ func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desir
 }
 
 // unpin commits that a VNF which is to be terminated has no VIM any more, where that was
-// Jibe's to say, and nothing that was granted: the next instantiation finds its
+// Jibe's to say, nothing that was granted, and no mark of an earlier failure: the next instantiation finds its
 // own. It says whether it made a commit.
 func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance, free override) (bool, error) {
-	if before == nil || !desired.IsInstantiated(before.State) {
+	if !desired.MayHaveObjects(before) || desired.HasRemains(before) && desired.HasRemains(after) {
 		return false, nil
 	}
+
 	var open []desired.KeyValue
 	if record.PinnedVIM != "" && after.VIM == record.PinnedVIM {
 		open = append(open, desired.KeyValue{Path: []string{"vim"}})
+	}
+	if after.Held != "" { // of an operation before: it would say that this termination failed
+		open = append(open, desired.KeyValue{Path: []string{"held"}})
 	}
 	if len(open) == 0 && after.Granted == nil {
 		return false, nil
@@ -136,7 +140,7 @@ func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subjec
 				return nil, err
 			}
 			next := with(old, desired.InstanceFile, text)
-			if in, err := desired.ParseInstance(file, text); err == nil && !desired.IsInstantiated(in.State) {
+			if in, err := desired.ParseInstance(file, text); err == nil && !desired.MayHaveObjects(in) {
 				delete(next, desired.GrantedFile) // it was granted to what ends
 			}
 			return next, nil

@@ -83,3 +83,26 @@ func staysPlaced(settings *desired.Settings, before, after *desired.Instance) er
 	}
 	return nil
 }
+
+// remainsPlaced refuses to lose sight of what an instantiation left that was set to FAILED: it is found where it was
+// made, by what the file says.
+func remainsPlaced(settings *desired.Settings, before, after *desired.Instance) error {
+	if !desired.HasRemains(before) || !desired.MayHaveObjects(after) {
+		return nil
+	}
+	was, err := mainPlace(settings, before)
+	if err != nil {
+		return nil // which says itself why its VIM isn't known
+	}
+	is, err := mainPlace(settings, after)
+	if err == nil && was.Same(is) && maps.Equal(before.Placement, after.Placement) {
+		return nil
+	}
+	field, to := "placement", "other VIMs"
+	if err == nil && !was.Same(is) {
+		field, to = is.Field(), is.String()
+	}
+
+	return &drivers.RefusedError{Field: field, Reason: fmt.Sprintf(
+		"what operation %s left when it was set to FAILED is at %s, and would be lost if the instance went to %s: terminate the instance first, and instantiate it there when that is done", before.Held, was, to)}
+}

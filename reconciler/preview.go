@@ -106,7 +106,14 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if after == nil || !desired.IsInstantiated(after.State) {
 		settings = nil // an instance that ends is taken down by head's VIMs: the change may take them along
 	}
-	drv, known, err := v.look(ctx, settings, before, named)
+	at := named
+	switch {
+	case t == lcm.Terminate:
+		at = before // whose VIM may have been filled in, and has left the file
+	case t == lcm.ModifyInfo && !desired.IsInstantiated(named.State):
+		return nil // it moves nothing, whatever an earlier operation left
+	}
+	drv, known, err := v.look(ctx, settings, before, at)
 	if err != nil {
 		return err
 	}

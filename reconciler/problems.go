@@ -107,6 +107,25 @@ func (h headProblems) outstanding(inst *lcm.Instance, err error) {
 	})
 }
 
+// remains notes that objects of an instance are left which an operation that was set to FAILED had made.
+func (h headProblems) remains(head desired.Revision, inst *desired.Instance, keys []string) {
+	h.note(head, &desired.Problem{
+		Message: fmt.Sprintf("operation %s was set to FAILED, and left what it had made: %s", inst.Held, some(keys)),
+		Remedy:  "`jibe terminate " + head.Dir + "` ends it, and so does the removal of the directory; `jibe instantiate` takes it over",
+	})
+}
+
+// mostKeys is how many objects a message names.
+const mostKeys = 10
+
+// some names the objects, as many as a message has room for.
+func some(keys []string) string {
+	if n := len(keys) - mostKeys; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(keys[:mostKeys], ", "), n)
+	}
+	return strings.Join(keys, ", ")
+}
+
 // obeyed notes that nothing keeps git's head from being obeyed.
 func (h headProblems) obeyed() { h.unobeyed.clear(h.id) }
 

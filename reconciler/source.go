@@ -129,14 +129,15 @@ func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (
 	if err != nil {
 		return want, nil, err
 	}
+	from := target
 	present := inst != nil && desired.IsInstantiated(inst.State)
-	if !present {
+	if !desired.MayHaveObjects(inst) {
 		gone, err := r.read(ctx, other)
 		if err != nil {
 			return want, nil, err
 		}
 		if gone != nil {
-			inst = gone
+			inst, from = gone, other
 		}
 	}
 	if inst == nil {
@@ -148,14 +149,14 @@ func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (
 	}
 	bounds := standing(p)
 	want = drivers.Absent(inst.WithGrant()).Bounded(bounds)
-	if !desired.IsInstantiated(inst.State) {
+	if !desired.MayHaveObjects(inst) {
 		return want, nowhere{}, nil // it runs neither before nor after
 	}
 	if drv, err = r.vims.driver(ctx, inst); err != nil {
 		return want, nil, err
 	}
 	if !present {
-		want.Former = r.stood(ctx, drv, other, inst)
+		want.Former = r.stood(ctx, drv, from, inst)
 		return want, drv, nil
 	}
 	src, err := sourceOf(ctx, r.packages, r.reveal, inst)

@@ -2,8 +2,10 @@ package reconciler
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -36,6 +38,37 @@ func (v *View) Running(ctx context.Context, instance string) (seen plan.Observed
 	}
 	seen, err = v.running(ctx, inst)
 	return seen, err == nil
+}
+
+// Remains lists the objects that the VIM has of an instance, as the end of the instance would delete them. It looks at
+// the VIM also where git wants nothing there any more.
+func (v *View) Remains(ctx context.Context, instance string) ([]string, error) {
+	inst, err := v.r.Oplog.Instance(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	at, other, err := v.aim(ctx, inst)
+	if err != nil {
+		return nil, err
+	}
+	want, drv, err := v.r.resolve(ctx, at, other)
+	if err != nil {
+		return nil, err
+	}
+
+	gone := drivers.Absent(want.Source.Instance)
+	if gone.Former = want.Former; want.Source.Package != nil {
+		gone.Former = &want
+	}
+	seen, err := drv.Observe(ctx, gone)
+	if err != nil {
+		return nil, err
+	}
+	left := slices.DeleteFunc(plan.Compute(gone.Desired, seen, plan.Journal{}), func(s plan.Step) bool {
+		return s.Action != plan.Delete && s.Action != plan.DeleteUnit && s.Action != plan.Wait
+	})
+
+	return objects(left), nil
 }
 
 // Workloads are, by VDU id, the objects that the VNFCs of what was brought about last belong

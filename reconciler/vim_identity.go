@@ -102,7 +102,7 @@ type vimIdentity struct {
 // under vims/ that names another VIM by now would have the VNF built a second time there, and
 // left behind where it runs. The identity of a VIM that isn't known yet is recorded, without an operation.
 func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
-	if !desired.IsInstantiated(inst.State) {
+	if !desired.MayHaveObjects(inst) {
 		return nil // it runs nowhere
 	}
 	found, err := v.vims.identities(ctx, inst)

@@ -30,7 +30,7 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 	}
 	files = maps.Clone(old)
 	files[desired.InstanceFile] = text
-	if desired.IsInstantiated(after.State) {
+	if desired.MayHaveObjects(after) {
 		after.Granted = now.Granted
 	} else {
 		delete(files, desired.GrantedFile) // it was granted to what ends

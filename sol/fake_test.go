@@ -326,6 +326,18 @@ func (v *memView) Running(_ context.Context, id string) (plan.Observed, bool) {
 	return plan.Observed{Objects: v.objects[id], Units: v.units[id], Others: v.others[id], Resources: v.resources[id]}, true
 }
 
+func (v *memView) Remains(_ context.Context, id string) (left []string, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.stale {
+		return nil, errors.New("the VIM can't be seen")
+	}
+	for _, x := range v.objects[id] {
+		left = append(left, x.Key)
+	}
+	return left, nil
+}
+
 func (v *memView) Workloads(_ context.Context, id string) (map[string]any, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -192,6 +193,11 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	if k.record.Open != "" {
 		return rest.Problem(http.StatusConflict, "VNF instance %s has operation %s in FAILED_TEMP: fail it first", k.id, k.record.Open)
 	}
+	if desired.HasRemains(now) {
+		if err := a.nothingRemains(ctx, k); err != nil {
+			return err
+		}
+	}
 	if err := a.View.Check(ctx, now, nil); err != nil {
 		return err // others need it
 	}
@@ -218,4 +224,30 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	a.Poke(k.id)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// nothingRemains refuses to delete an instance whose objects are left of an operation that was set to FAILED: with the
+// instance, what they belong to would be lost.
+func (a *api) nothingRemains(ctx context.Context, k known) error {
+	left, err := a.View.Remains(ctx, k.id)
+	if err != nil {
+		return rest.Problem(http.StatusConflict, "VNF instance %s is held after operation %s was set to FAILED, and whether objects of it are left can't be seen now: %v; terminate it, or ask again", k.id, k.head.Held, err)
+	}
+	if len(left) > 0 {
+		return rest.Problem(http.StatusConflict, "VNF instance %s still has %s, which operation %s left when it was set to FAILED: terminate it first (jibe terminate %s), or instantiate it again",
+			k.id, some(left), k.head.Held, k.head.Dir)
+	}
+
+	return nil
+}
+
+// mostNamed is how many objects a message names.
+const mostNamed = 10
+
+// some names the objects, as many as a message has room for.
+func some(keys []string) string {
+	if n := len(keys) - mostNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(keys[:mostNamed], ", "), n)
+	}
+	return strings.Join(keys, ", ")
 }

@@ -423,3 +423,53 @@ func TestEntriesOfHooksAreShownFromTheEndOfTheOperationOn(t *testing.T) {
 		t.Errorf("after the end: %v, %v", m, x)
 	}
 }
+
+func TestWhatStillHasObjectsIsNotDeleted(t *testing.T) {
+	e := setup(t)
+	id := e.create()
+	path := api + "/vnf_instances/" + id
+	op := e.begun(e.want(202, "POST", path+"/instantiate", instantiateBody))
+	e.move(op, nil, lcm.Broke)
+	e.view.objects[id] = []plan.ObservedObject{{Key: "Deployment/amf/vdu1"}}
+
+	failed := e.want(200, "POST", api+"/vnf_lcm_op_occs/"+op+"/fail", "")
+	if text := string(failed.body); !strings.Contains(text, "it leaves Deployment/amf/vdu1: terminate") {
+		t.Errorf("FAILED doesn't say what is left: %s", text)
+	}
+	e.restore(op)
+
+	refused := e.want(409, "DELETE", path, "")
+	if text := refused.detail(t); !strings.Contains(text, "Deployment/amf/vdu1") || !strings.Contains(text, "terminate it first") {
+		t.Errorf("the refusal says %s", text)
+	}
+	e.view.stale = true
+	e.want(409, "DELETE", path, "")
+	e.view.stale = false
+
+	e.finish(e.begun(e.want(202, "POST", path+"/terminate", `{"terminationType": "FORCEFUL"}`)))
+	delete(e.view.objects, id)
+	e.want(204, "DELETE", path, "")
+}
+
+// restore does the reconciler's part after an instantiation was set to FAILED.
+func (e *env) restore(op string) {
+	e.t.Helper()
+	o, err := e.oplog.Operation(e.t.Context(), op)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	rev, err := e.repo.Write(e.t.Context(), desired.Write{Instance: o.Instance, Dir: o.After.Dir, Subject: "Take back", Change: func(_ desired.Revision, now desired.Files) (desired.Files, error) {
+		text, err := desired.Edit(o.After.Dir+"/vnf.yaml", now[desired.InstanceFile],
+			desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated}, desired.KeyValue{Path: []string{"held"}, Value: op})
+		return desired.Files{desired.InstanceFile: text}, err
+	}})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := e.oplog.Adopt(e.t.Context(), o.Instance, func(i *lcm.Instance) error {
+		i.OutstandingCommit, i.Operated = "", rev
+		return nil
+	}); err != nil {
+		e.t.Fatal(err)
+	}
+}

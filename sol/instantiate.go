@@ -36,7 +36,7 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			op.PinnedVIM = pinned
 			return nil
 		},
-		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
+		next: func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
 			if desired.IsInstantiated(now.State) {
 				return nil, rest.Problem(http.StatusConflict, "VNF instance %s is INSTANTIATED already", now.ID)
 			}
@@ -94,7 +94,7 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return nil, fmt.Errorf("vnfdId %s: %w", next.VnfdID, err)
 			}
-			if pinned = ""; next.VIM == "" {
+			if pinned = ""; next.VIM == "" || next.VIM == seen.pinnedVIM && desired.HasRemains(now) {
 				pinned = full.VIM
 			}
 			return full, nil

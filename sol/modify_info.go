@@ -64,7 +64,9 @@ func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 	return a.begin(w, r, request{typ: lcm.ModifyInfo, params: params(patch),
 		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
 			next := *now
-			next.Held = ""
+			if desired.IsInstantiated(now.State) {
+				next.Held = "" // else it says that objects may be left
+			}
 			if err := applyPatch(patch, now, &next); err != nil {
 				return nil, err
 			}

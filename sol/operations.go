@@ -80,11 +80,32 @@ func (a *api) accept(w http.ResponseWriter, r *http.Request, do func(ctx context
 // fail is POST vnf_lcm_op_occs/{id}/fail (clause 5.4.16): it answers with the
 // operation, as failing it is done at once.
 func (a *api) fail(w http.ResponseWriter, r *http.Request) error {
-	op, err := a.ask(w, r, a.Operations.Fail)
+	op, err := a.ask(w, r, func(ctx context.Context, id string) (*lcm.Operation, error) {
+		return a.Operations.FailLeaving(ctx, id, a.leaves(ctx, id))
+	})
 	if err != nil {
 		return err
 	}
 	return rest.Reply(w, r, http.StatusOK, a.shownOperation(r.Context(), op))
+}
+
+// leaves returns what an operation leaves at its VIM if it is set to FAILED now, and what to do about it; "" if git says
+// afterwards that the VNF runs.
+func (a *api) leaves(ctx context.Context, id string) string {
+	op, err := a.Operations.Operation(ctx, id)
+	if err != nil || op.State != lcm.FailedTemp || op.Type != lcm.Instantiate {
+		return ""
+	}
+	left, err := a.View.Remains(ctx, op.Instance)
+	switch {
+	case err != nil:
+		a.Log.WarnContext(ctx, "what a failed instantiation leaves can't be seen", "instance", op.Instance, "operation", id, "error", err)
+		return "what it leaves at its VIM can't be seen now: terminate the VNF instance to end that"
+	case len(left) == 0:
+		return ""
+	}
+
+	return "it leaves " + some(left) + ": terminate the VNF instance to end that, or instantiate it again"
 }
 
 // cancel is POST vnf_lcm_op_occs/{id}/cancel (clause 5.4.17).

@@ -32,6 +32,8 @@ type View interface {
 	// that are being deleted. fresh is false, and seen empty, while the VIM can't be
 	// observed; the API then shows the units of the last record.
 	Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool)
+	// Remains lists the objects that the VIM has of an instance, as its end would delete them.
+	Remains(ctx context.Context, instance string) ([]string, error)
 	// Workloads returns, by VDU id, the objects that the VNFCs of what was brought about last
 	// belong to, as the VIM was sent them, without secrets; nil where the VIM has none.
 	Workloads(ctx context.Context, instance string) (map[string]any, error)

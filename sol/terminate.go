@@ -24,9 +24,14 @@ func (a *api) terminate(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.begin(w, r, request{typ: lcm.Terminate, params: params(req),
 		next: func(_ context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
-			if err := running(now); err != nil {
+			if desired.HasRemains(now) {
+				if err := suspended(now); err != nil {
+					return nil, err
+				}
+			} else if err := running(now); err != nil {
 				return nil, err
 			}
+
 			next := *now
 			next.State, next.Held = desired.NotInstantiated, ""
 			next.Condemned = nil

@@ -62,12 +62,12 @@ func (r *Reader) checkNeeds(ctx context.Context, u RefUpdate, changes []Change) 
 		if err != nil {
 			return nil, err
 		}
-		if !desired.IsInstantiated(in.State) {
+		if !desired.MayHaveObjects(in) {
 			continue
 		}
 		running = rev.Dir
 		users.Add(rev.Dir, was.VIMsOf(in)...)
-		if b := before[rev.Instance]; b != nil && desired.IsInstantiated(b.State) {
+		if b := before[rev.Instance]; desired.MayHaveObjects(b) {
 			users.Add(rev.Dir, was.VIMsOf(b)...)
 		}
 	}

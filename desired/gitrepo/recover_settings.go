@@ -167,7 +167,7 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 		if err != nil {
 			return nil, err
 		}
-		if !desired.IsInstantiated(in.State) {
+		if !desired.MayHaveObjects(in) {
 			continue
 		}
 		named := now.good.VIMsOf(in)
@@ -191,7 +191,7 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 					return false
 				}
 				was, err := then.Read(ctx, rev)
-				if err != nil || !desired.IsInstantiated(was.State) {
+				if err != nil || !desired.MayHaveObjects(was) {
 					return false
 				}
 				named := now.good.VIMsOf(was)

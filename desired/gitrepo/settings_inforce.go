@@ -281,13 +281,13 @@ func (r *Repo) usersOf(ctx context.Context, now *desired.Settings, vims []string
 			return out, err
 		}
 		before, known := all.before(rev.Instance)
-		if !desired.IsInstantiated(in.State) || !known {
+		if !desired.MayHaveObjects(in) || !known {
 			continue
 		}
 		// An instance that is instantiated only now has to use the present settings.
 		if was, err := r.Read(ctx, before); err != nil {
 			return out, err
-		} else if !desired.IsInstantiated(was.State) {
+		} else if !desired.MayHaveObjects(was) {
 			continue
 		}
 		for _, name := range now.VIMsOf(in) {

@@ -147,6 +147,23 @@ func (l *Log) Fail(ctx context.Context, opID string) (*lcm.Operation, error) {
 	return l.ask(ctx, opID, lcm.FailAsked)
 }
 
+// FailLeaving is Fail that adds to the operation's error what is left of it.
+func (l *Log) FailLeaving(ctx context.Context, opID, left string) (*lcm.Operation, error) {
+	return l.Record(ctx, opID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if inst.Prepared != "" && !op.State.Ended() {
+			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
+		}
+		if err := op.Advance(lcm.FailAsked, l.now(), nil); err != nil || left == "" || op.Error == nil {
+			return err
+		}
+		said := *op.Error
+		said.Detail += "; " + left
+		op.Error = &said
+
+		return nil
+	})
+}
+
 func (l *Log) ask(ctx context.Context, opID string, e lcm.Event) (*lcm.Operation, error) {
 	return l.Record(ctx, opID, func(op *lcm.Operation, inst *lcm.Instance) error {
 		if inst.Prepared != "" && !op.State.Ended() {
