@@ -90,6 +90,9 @@ type Rendering struct {
 	Source Source
 	// Form is the driver's own: the objects themselves, as it sends them.
 	Form any
+	// Unmatched are the VDUs for which the package has nothing that the driver could run. What runs goes on in spite of
+	// them; nothing begins that would have units of them.
+	Unmatched []UnmatchedVDU
 	// Former is what stood before the change that is asked for, as the same driver rendered
 	// it; nil where that isn't known. It saves a driver questions to its VIM. Where nothing should
 	// exist, a driver tells by it which objects of earlier versions of Jibe are the instance's.
@@ -105,6 +108,16 @@ func (r Rendering) Bounded(b *Bounds) Rendering {
 // Absent is the rendering of an instance that should not exist: its driver finds what is
 // left of it by the instance's id.
 func Absent(in *desired.Instance) Rendering { return Rendering{Source: Source{Instance: in}} }
+
+// UnmatchedVDU is a VDU of an instance's flavour that has no group of units in its rendering.
+type UnmatchedVDU struct {
+	VDU string
+	// Reason says what is missing, and how to supply it.
+	Reason string
+	// External reports that another object of the package makes the units: the VNF may run so, but the number of units
+	// isn't Jibe's.
+	External bool
+}
 
 // Driver speaks for one VIM. Its methods may be called concurrently for
 // different instances, never for one. A driver embeds [Defaults] for what it doesn't offer.

@@ -193,6 +193,9 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if err != nil {
 		return err
 	}
+	if err := c.matched(ctx, drv, before, made); err != nil {
+		return err
+	}
 	if err := c.confined(settings, drv, before, after, made); err != nil {
 		return err
 	}

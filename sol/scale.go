@@ -12,6 +12,10 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
+// vduMapping is the parameter that names the workloads of VDUs which the package calls otherwise. It is the instance's
+// from then on.
+const vduMapping = "vdu_mapping"
+
 // scale is POST vnf_instances/{id}/scale (clause 5.4.5). It commits the absolute level
 // after the steps.
 func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
@@ -65,6 +69,13 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 				next.Levels = map[string]int{}
 			}
 			next.Levels[aspect.ID] = level
+			if mapping, ok := rest.Object(req.AdditionalParams)[vduMapping]; ok {
+				next.Params = maps.Clone(now.Params)
+				if next.Params == nil {
+					next.Params = map[string]any{}
+				}
+				next.Params[vduMapping] = mapping
+			}
 			doomed, err := victims.choose(now.ID, aspect.ID, req.NumberOfSteps.n, flavour, seen)
 			if err != nil {
 				return nil, err

@@ -16,7 +16,7 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	if err != nil {
 		return drivers.Rendering{}, err
 	}
-	return drivers.Rendering{Desired: r.Desired, Source: src, Form: r}, nil
+	return drivers.Rendering{Desired: r.Desired, Source: src, Form: r, Unmatched: r.Unmatched}, nil
 }
 
 // formOf is the driver's own part of a rendering; nil where nothing should exist.

@@ -73,6 +73,7 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 			g.Owner = d.outer(i, g.Owner)
 			all.Groups = append(all.Groups, g)
 		}
+		all.Unmatched = append(all.Unmatched, own[i].Unmatched...)
 		all.Generation = cmp.Or(all.Generation, own[i].Generation)
 	}
 	return all, nil

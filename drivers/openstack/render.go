@@ -67,6 +67,8 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	for i := range flavour.VDUs {
 		if vdu := flavour.VDUs[i].ID; templates.VDUs[vdu] != nil {
 			r.Groups = append(r.Groups, plan.Group{VDU: vdu, Owner: stack, Count: counts[vdu], Stopped: in.State == desired.Stopped, Digest: templates.VDUs[vdu].Digest})
+		} else if src.Runs(vdu) {
+			r.Unmatched = append(r.Unmatched, drivers.UnmatchedVDU{VDU: vdu, Reason: fmt.Sprintf("%s has no server of VDU %s, so that nothing would run of it", templates.Top, vdu)})
 		}
 	}
 	return r, nil

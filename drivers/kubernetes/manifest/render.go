@@ -33,6 +33,8 @@ type Form struct {
 	// LeftOut are, by the key of a Service, the labels that its author selects by and that were
 	// left out of its selector, as no workload has them with that value.
 	LeftOut map[string][]string
+	// Unmatched are the VDUs that have no workload among the objects.
+	Unmatched []drivers.UnmatchedVDU
 	// Files are the files of packages that the objects stand in, by key; of the inventory
 	// there is none.
 	Files map[string]string
@@ -105,10 +107,11 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 		LeftOut: map[string][]string{},
 		Files:   make(map[string]string, len(manifests)),
 	}
-	vdus, err := matchVDUs(src, manifests)
+	vdus, lacking, err := matchVDUs(src, manifests)
 	if err != nil {
 		return nil, err
 	}
+	made.Unmatched = lacking
 	stopped := in.State == desired.Stopped
 	if stopped {
 		for _, vdu := range vdus {
@@ -302,7 +305,7 @@ func placedHere(src drivers.Source, manifests []manifest) ([]manifest, error) {
 	for _, vdu := range flavour.VDUs {
 		found := false
 		for _, m := range manifests {
-			if IsVDUKind(m.gk) && m.name == vdu.Name {
+			if IsVDUKind(m.gk) && targetOf(src.Instance, &vdu).is(m) {
 				found = true
 				elsewhere[m.gk.Kind+"/"+m.name] = !src.Runs(vdu.ID)
 			}
@@ -353,18 +356,19 @@ type mapped struct {
 	free  bool
 }
 
-// matchVDUs maps VDUs to workloads: properties.name is metadata.name. A VDU
-// without a manifest, and a workload without a VDU, are as the package wants it.
-func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unstructured]*mapped, error) {
+// matchVDUs maps VDUs to workloads: properties.name is metadata.name, unless the instance maps them otherwise. A
+// workload without a VDU is as the package wants it; VDUs without a workload are listed, and the rest is made.
+func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unstructured]*mapped, []drivers.UnmatchedVDU, error) {
 	in := src.Instance
 	flavour, err := flavourOf(src)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	levels, err := flavour.ScaleLevels(in.InstantiationLevel, in.Levels)
 	if err != nil {
-		return nil, refusedLevel(err)
+		return nil, nil, refusedLevel(err)
 	}
+	lacking := unknownVDUs(in, flavour)
 	autoscaled := autoscaled(manifests)
 	found := map[*unstructured.Unstructured]*mapped{}
 	for i := range flavour.VDUs {
@@ -372,26 +376,29 @@ func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unst
 		if !src.Runs(vdu.ID) {
 			continue
 		}
-		prior := ""
+		prior, target := "", targetOf(in, vdu)
 		for _, m := range manifests {
-			if !IsVDUKind(m.gk) || m.name != vdu.Name {
+			if !IsVDUKind(m.gk) || !target.is(m) {
 				continue
 			}
 			if prior != "" {
-				return nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("VDU %s (name %s) also matches %s: one workload a VDU", vdu.ID, vdu.Name, prior)}
+				return nil, nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("VDU %s (name %s) also matches %s: one workload a VDU", vdu.ID, target.name, prior)}
 			}
 			if other := found[m.obj]; other != nil {
-				return nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("VDUs %s and %s both have the name %s", other.id, vdu.ID, vdu.Name)}
+				return nil, nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("VDUs %s and %s both have the name %s", other.id, vdu.ID, target.name)}
 			}
 			prior = m.where
 			one, err := size(flavour, vdu, in.InstantiationLevel, levels, m, autoscaled)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			found[m.obj] = one
 		}
+		if prior == "" {
+			lacking = append(lacking, target.unmatched(vdu, manifests))
+		}
 	}
-	return found, nil
+	return found, lacking, nil
 }
 
 // flavourOf is the deployment flavour of the instance.
