@@ -82,16 +82,26 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("commit the new instance: %w", err)
+		var made bool
+		if rev, made = a.Repo.Lookup(id); !made {
+			return fmt.Errorf("commit the new instance: %w", err)
+		}
 	}
+
+	// From here on the instance exists, and the client has to learn its id: an error would have it ask for another one.
+	// What the store doesn't take now, the reconciler records as it does for an instance that was pushed.
+	record := &lcm.Instance{ID: id, Operated: rev, Settled: rev}
 	if err := a.Operations.Created(ctx, id, product(lcm.VNF{Name: in.Name, VnfdID: in.VnfdID}, pkg.VNFD), rev); err != nil {
-		return fmt.Errorf("record instance %s: %w", id, err)
+		a.Log.WarnContext(ctx, "a new instance is recorded later", "instance", id, "error", err)
+	} else if kept, err := a.Operations.Instance(ctx, id); err == nil {
+		record = kept
 	}
 	a.Poke(id)
-	k, err := a.find(ctx, id)
-	if err != nil {
-		return err
+	k, ok := a.join(id, record)
+	if !ok {
+		return rest.Problem(http.StatusConflict, "VNF instance %s was created, and was removed again at once", id)
 	}
+
 	body, err := a.instanceBody(ctx, k, always)
 	if err != nil {
 		return err

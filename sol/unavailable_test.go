@@ -74,3 +74,31 @@ func TestARequestIsRefusedWhileTheStoreIsAwayAndGoesOnWhereItsCommitIsMade(t *te
 		return nil
 	})
 }
+
+func TestAnInstanceThatWasMadeIsNotAnswered503(t *testing.T) {
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	far := &distant{Store: db}
+	e := setup(t, func(c *sol.Config) {
+		log, err := oplog.Open(t.Context(), far, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Operations = log
+	})
+	e.oplog = e.config.Operations
+	commits := len(e.repo.commits)
+
+	far.away.Store(true)
+	id := e.create()
+
+	if len(e.repo.commits) != commits+1 {
+		t.Errorf("%d commits for one request", len(e.repo.commits)-commits)
+	}
+	if in := show(e, id); in.ID != id || in.InstantiationState != "NOT_INSTANTIATED" {
+		t.Errorf("the instance is shown as %+v", in)
+	}
+}
