@@ -104,7 +104,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: lcm.Stopped}
 	}
 	if shows("jibe") {
-		v.Jibe = a.status(ctx, k.id, &k.head, k.record.Open)
+		v.Jibe = a.status(ctx, k.id, &k.head, k.record)
 	}
 	return v, nil
 }
@@ -238,16 +238,16 @@ func (a *api) recorded(ctx context.Context, k known) ([]plan.Unit, []plan.Resour
 
 // status returns Jibe's own attribute of the instance, nil where everything has its default.
 // head alone has the present values of held, suspend and drift: they may be newer than what
-// was last brought about. open is the instance's operation that hasn't ended, "" for none.
-func (a *api) status(ctx context.Context, id string, head *desired.Head, open string) *InstanceStatus {
+// was last brought about.
+func (a *api) status(ctx context.Context, id string, head *desired.Head, record *lcm.Instance) *InstanceStatus {
 	s := InstanceStatus{
 		Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect),
-		Failed: a.failed(ctx, open), Problems: a.View.Problems(id),
+		Failed: a.failed(ctx, record.Open), RolledBack: a.rolledBack(ctx, head, record), Problems: a.View.Problems(id),
 	}
 	if w, ok := a.View.Waiting(id); ok {
 		s.Waiting = &w
 	}
-	if s.Waiting == nil && !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && len(s.Problems) == 0 {
+	if s.Waiting == nil && !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && s.RolledBack == nil && len(s.Problems) == 0 {
 		return nil
 	}
 	return &s
@@ -278,6 +278,19 @@ func (a *api) failed(ctx context.Context, open string) *FailedOperation {
 		f.Reason = op.Error.Detail
 	}
 	return f
+}
+
+// rolledBack returns the instantiation that was rolled back last, while nothing was asked for since: git says
+// NOT_INSTANTIATED again, and nothing else would tell why. nil for any other instance.
+func (a *api) rolledBack(ctx context.Context, head *desired.Head, record *lcm.Instance) *FailedOperation {
+	if desired.IsInstantiated(head.State) || record.Open != "" || record.LastState != lcm.RolledBack {
+		return nil
+	}
+	op, err := a.Operations.Operation(ctx, record.Last)
+	if err != nil || op.Type != lcm.Instantiate || op.Error == nil {
+		return nil
+	}
+	return &FailedOperation{ID: op.ID, Operation: op.Type, Reason: op.Error.Detail}
 }
 
 func scaleStatus(f *vnfd.Flavour, in *desired.Instance) (status, most []ScaleInfo) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -471,5 +472,25 @@ func (e *env) restore(op string) {
 		return nil
 	}); err != nil {
 		e.t.Fatal(err)
+	}
+}
+
+func TestARolledBackInstantiationIsShownWithItsReason(t *testing.T) {
+	e := setup(t)
+	id := e.create()
+	path := api + "/vnf_instances/" + id
+	op := e.begun(e.want(202, "POST", path+"/instantiate", instantiateBody))
+	_, err := e.oplog.Record(t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
+		return op.Advance(lcm.Refused, time.Now(), &lcm.ProblemDetails{Status: 422, Title: "INSTANTIATE failed", Detail: "namespace site-b not found"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.restore(op)
+
+	for _, from := range []string{path, api + "/vnf_instances?fields=jibe&filter=(eq,id," + id + ")"} {
+		if a := e.want(200, "GET", from, ""); !strings.Contains(string(a.body), `"rolledBack":{"id":"`+op+`","operation":"INSTANTIATE","reason":"namespace site-b not found"}`) {
+			t.Errorf("%s: %s", from, a.body)
+		}
 	}
 }

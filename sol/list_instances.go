@@ -193,7 +193,7 @@ func (l *instanceList) body(r *row) (any, error) {
 	v.describe(&p.VNF)
 	v.Links = l.instanceLinks(r.id, b.state, p.flavours)
 	if l.query.Wants("jibe") {
-		v.Jibe = l.status(l.ctx, r.id, &r.head, r.entry.Open)
+		v.Jibe = l.status(l.ctx, r.id, &r.head, r.known().record)
 		if l.asked {
 			v.Jibe = v.Jibe.in(r.directory())
 		}
@@ -224,7 +224,7 @@ func (s *rowValues) value(attr string) filter.Value {
 	case "jibe/held":
 		return filter.Optional(r.head.Held)
 	case "jibe/driftPolicy":
-		status := s.list.status(s.list.ctx, r.id, &r.head, r.entry.Open)
+		status := s.list.status(s.list.ctx, r.id, &r.head, r.known().record)
 		if status == nil {
 			return filter.Value{}
 		}

@@ -49,6 +49,8 @@ type InstanceStatus struct {
 	// Failed is the operation in FAILED_TEMP. It waits for a client, unless it is
 	// automatic.
 	Failed *FailedOperation `json:"failed,omitempty"`
+	// RolledBack is the INSTANTIATE that was rolled back last, while the VNF isn't instantiated.
+	RolledBack *FailedOperation `json:"rolledBack,omitempty"`
 	// Waiting is what isn't begun yet, since a maintenance window is closed or a freeze holds.
 	Waiting *StartWait `json:"waiting,omitempty"`
 	// Problems say why the instance's file in git isn't obeyed.
@@ -66,7 +68,7 @@ type StartWait struct {
 	Until string `json:"until,omitempty"`
 }
 
-// FailedOperation is an operation in FAILED_TEMP, as the instance shows it.
+// FailedOperation is an operation that failed, as the instance shows it.
 type FailedOperation struct {
 	ID        string   `json:"id"`
 	Operation lcm.Type `json:"operation"`

@@ -20,6 +20,9 @@ func note(o object) string {
 	if f := dig(about, "failed"); f != nil {
 		said = append(said, reason(fmt.Sprintf("%s %s failed: %s", text(f, "operation"), clipID(text(f, "id")), text(f, "reason"))))
 	}
+	if f := dig(about, "rolledBack"); f != nil {
+		said = append(said, reason(fmt.Sprintf("%s %s rolled back: %s", text(f, "operation"), clipID(text(f, "id")), text(f, "reason"))))
+	}
 	if w := dig(about, "waiting"); w != nil {
 		said = append(said, reason(text(w, "operation")+" waits: "+text(w, "for")))
 	}
@@ -96,6 +99,9 @@ func notes(w io.Writer, o object) {
 			next = "it is tried again by itself"
 		}
 		fmt.Fprintf(w, "\nFAILED\n  %s %s: %s\n  %s\n", text(f, "operation"), text(f, "id"), text(f, "reason"), next)
+	}
+	if f := dig(dig(o, "jibe"), "rolledBack"); f != nil {
+		fmt.Fprintf(w, "\nROLLED BACK\n  %s %s: %s\n  what to do: correct that, and instantiate it again\n", text(f, "operation"), text(f, "id"), text(f, "reason"))
 	}
 	if list := problemsOf(o); len(list) > 0 {
 		fmt.Fprintf(w, "\nNOT OBEYED\n")

@@ -90,6 +90,10 @@ func TestTheNoteOfAnInstanceSaysWhatFailedAndWhyItsFileIsNotObeyed(t *testing.T)
 			t.Errorf("%q isn't in\n%s", part, b.String())
 		}
 	}
+	back := object{"id": "i1", "jibe": object{"rolledBack": object{"id": "3f2a9c1e-0000", "operation": "INSTANTIATE", "reason": "namespace site-b not found"}}}
+	if got, want := note(back), "INSTANTIATE 3f2a9c1e rolled back: namespace site-b not found"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
 	if got := note(object{"id": "i1"}); got != "" {
 		t.Errorf("of one with no note: %q", got)
 	}

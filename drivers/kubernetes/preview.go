@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -38,6 +39,9 @@ func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps
 	found := make([][]drivers.Deviation, len(steps))
 	goes := map[string]bool{} // by an earlier step
 	var calls []func() error
+	for _, s := range firstOfNamespaces(r, steps) {
+		calls = append(calls, func() error { return d.namespaceTakes(ctx, src, r, s) })
+	}
 	for i, s := range steps {
 		switch s.Action {
 		case plan.Delete, plan.DeleteUnit:
@@ -63,6 +67,52 @@ func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps
 		return nil, fmt.Errorf("preview of instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
 	}
 	return slices.Concat(found...), nil
+}
+
+// firstOfNamespaces returns a step of each namespace that doesn't come with the same steps, of a kind that doesn't
+// either: it is asked whether there is such a namespace at all.
+func firstOfNamespaces(r *manifest.Form, steps []plan.Step) (first []plan.Step) {
+	known := map[string]bool{"": true}
+	defined := map[schema.GroupKind]bool{}
+	for _, s := range steps {
+		gk, _, name, _ := manifest.SplitKey(s.Object)
+		switch obj, _, err := sized(r, s); {
+		case s.Action != plan.Apply || err != nil:
+		case gk == manifest.KindNamespace:
+			known[name] = true
+		case gk == manifest.KindCRD:
+			kind, _ := manifest.Definition(obj)
+			defined[kind] = true
+		}
+	}
+	for _, s := range steps {
+		gk, namespace, _, ok := manifest.SplitKey(s.Object)
+		if !ok || s.Action != plan.Apply || known[namespace] || defined[gk] {
+			continue
+		}
+		known[namespace] = true
+		first = append(first, s)
+	}
+
+	return first
+}
+
+// namespaceTakes refuses a step in a namespace that doesn't exist: what is made isn't asked about otherwise, and the
+// operation would be rolled back.
+func (d *Driver) namespaceTakes(ctx context.Context, src drivers.Source, r *manifest.Form, s plan.Step) error {
+	obj, gk, err := sized(r, s)
+	if err != nil {
+		return err
+	}
+	api, sent, err := d.resource(src.Bounds, obj, gk, s.Object)
+	if err != nil {
+		return nil // which the preview of the step itself reports
+	}
+	if _, err := d.patch(ctx, api, sent, true); apierrors.IsNotFound(err) {
+		return drivers.About("dry run of "+s.Object, classifyAs(src.Bounds, s.Object, err))
+	}
+
+	return nil
 }
 
 // preview reports what one step would change of its object; gone says that an earlier

@@ -172,7 +172,7 @@ func TestLongPreviewsAreCut(t *testing.T) {
 	for i := range 1000 {
 		manifests += fmt.Sprintf("  k%04d: %q\n", i, strings.Repeat("x", 500))
 	}
-	_, found := previewOf(t, d, sample.Source(uuid.NewString(), "nowhere-at-all", manifests, sample.Workloads(), nil))
+	_, found := previewOf(t, d, sample.Source(uuid.NewString(), c.namespace(t), manifests, sample.Workloads(), nil))
 	if n := len(found); n > 210 {
 		t.Errorf("%d fields are told of", n)
 	}
@@ -247,5 +247,24 @@ func TestThePreviewOfAScaleReportsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	}
 	if now := generation(); now != before {
 		t.Errorf("the preview has changed the Deployment: generation %d became %d", before, now)
+	}
+}
+
+func TestAPreviewReportsAMissingNamespace(t *testing.T) {
+	c := newCluster(t)
+	d, id := c.connect(t), uuid.NewString()
+	missing := "missing-" + id[:8]
+	manifests := deployment("one", pause)
+	src := sample.Source(id, missing, manifests, sample.Workloads("one"), nil)
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	_, err = d.Preview(t.Context(), want, plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})...)
+
+	var refused *drivers.RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, missing) || !strings.Contains(refused.Reason, "create it") {
+		t.Errorf("told is %v", err)
 	}
 }
