@@ -39,6 +39,8 @@ type RolloutRepo interface {
 	Head() string
 	// Reaches says whether the history that ends at tip has the commit.
 	Reaches(ctx context.Context, tip, commit string) (bool, error)
+	// RefusesPushes returns why the remote takes no commits now, nil if it does.
+	RefusesPushes() error
 	// Moved is closed when head moves.
 	Moved() <-chan struct{}
 }

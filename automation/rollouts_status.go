@@ -185,7 +185,11 @@ func (r *Rollouts) statusOf(ctx context.Context, x *loaded, claims map[string]st
 		st.Problem = err.Error()
 		return st, nil
 	}
-	return s.status(st), nil
+	st = s.status(st)
+	if err := r.Repo.RefusesPushes(); err != nil && s.decision.Phase == rollout.Running {
+		st.WaitsFor = err.Error()
+	}
+	return st, nil
 }
 
 func nameOf(file string) string { return file[len(desired.RolloutDir)+1 : len(file)-len(".yaml")] }

@@ -1,7 +1,9 @@
 package automation
 
 import (
+	"errors"
 	"iter"
+	"strings"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -61,5 +63,28 @@ func TestAStatusIsOfOneMomentAlsoWhereTheLedgerMovesMeanwhile(t *testing.T) {
 	w := newProposing(t)
 	if _, _, err := w.newProcess().One(t.Context(), "core"); err == nil {
 		t.Error("one that isn't there is shown")
+	}
+}
+
+// refusingRepo is on a remote that takes no commits of Jibe's.
+type refusingRepo struct {
+	RolloutRepo
+}
+
+func (refusingRepo) RefusesPushes() error {
+	return errors.New("the remote refuses Jibe's commits: protected branch")
+}
+
+func TestARolloutSaysThatItWaitsForTheRemote(t *testing.T) {
+	t.Parallel()
+
+	w := newProposing(t)
+	shown := w.newProcess()
+	shown.Repo = refusingRepo{w.repo}
+
+	st, _, err := shown.One(t.Context(), "edge")
+
+	if err != nil || !strings.Contains(st.WaitsFor, "protected branch") {
+		t.Errorf("it waits for %q (%v)", st.WaitsFor, err)
 	}
 }

@@ -116,6 +116,12 @@ func TestAPushThatTheRemoteRefusesIsRefusedAtOnce(t *testing.T) {
 	if !errors.Is(err, desired.ErrUnavailable) || errors.As(err, &doubt) || r.Head() != head || f.pushes != 2 {
 		t.Errorf("write = %v, head %s, %d pushes", err, r.Head(), f.pushes)
 	}
+	if err := r.Health(); err == nil || !strings.Contains(err.Error(), "the remote refuses Jibe's commits") || r.RefusesPushes() == nil {
+		t.Errorf("the health is %v", err)
+	}
+	if ps := r.Problems(); len(ps) != 1 || !strings.Contains(ps[0].Message, "refuses Jibe's commits") || !strings.Contains(ps[0].Remedy, "protected branch") {
+		t.Errorf("the problems are %v", ps)
+	}
 	if err := os.Remove(hook); err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +129,9 @@ func TestAPushThatTheRemoteRefusesIsRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	onceEach(t, history(t, f.dir), []string{"taken"})
+	if err := r.Health(); err != nil || len(r.Problems()) > 0 {
+		t.Errorf("the remote takes commits again: %v, %v", err, r.Problems())
+	}
 }
 
 func TestAPushInDoubtWhileTheRemoteIsAwayIsAnsweredWhenItIsBack(t *testing.T) {

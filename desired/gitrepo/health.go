@@ -18,9 +18,14 @@ type healthKind int
 const (
 	healthRef    healthKind = iota // the branch can be read
 	healthRemote                   // the remote answers and hasn't been rewritten
+	healthPush                     // the remote takes Jibe's commits
 	healthRepack
 	healthMaintenance // of large packs, and of the commit-graph
 )
+
+// refusedFor is how long a refusal of the remote counts, unless a push is taken before. What Jibe has to commit is tried
+// again more often; where nothing is left to commit, nothing would show that pushes are taken again.
+const refusedFor = 5 * time.Minute
 
 // healthRepeat is how often a reason that lasts is logged.
 const healthRepeat = 5 * time.Minute
@@ -28,6 +33,7 @@ const healthRepeat = 5 * time.Minute
 type healthError struct {
 	kind   healthKind
 	err    error
+	at     time.Time
 	logged time.Time
 }
 
@@ -56,11 +62,33 @@ func (r *Repo) illness(kind healthKind) *healthError {
 func (r *Repo) Health() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	errs := make([]error, len(r.ills))
-	for i, e := range r.ills {
-		errs[i] = e
+	errs := make([]error, 0, len(r.ills))
+	for _, e := range r.ills {
+		if e.kind != healthPush || time.Since(e.at) < refusedFor {
+			errs = append(errs, e)
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// RefusesPushes returns why the remote refused a commit of this process lately, and took none since; nil if it didn't.
+func (r *Repo) RefusesPushes() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if e := r.illness(healthPush); e != nil && time.Since(e.at) < refusedFor {
+		return e
+	}
+	return nil
+}
+
+// refusedPushes returns the problem of a remote that refuses commits, none if it takes them. r.mu is held.
+func (r *Repo) refusedPushes() []*desired.Problem {
+	e := r.illness(healthPush)
+	if e == nil || time.Since(e.at) >= refusedFor {
+		return nil
+	}
+	return []*desired.Problem{{File: r.ref(), Message: e.Error(),
+		Remedy: "have the forge let Jibe's account push to the branch (a protected branch names who may); requests are refused until then, and what Jibe has to commit is tried again"}}
 }
 
 // setHealth says what is wrong with a part, nil for nothing. It stands until the part is said
@@ -72,7 +100,7 @@ func (r *Repo) setHealth(kind healthKind, err error) {
 	r.ills = slices.DeleteFunc(r.ills, func(e *healthError) bool { return e.kind == kind })
 	switch {
 	case err != nil:
-		now := &healthError{kind: kind, err: err, logged: time.Now()}
+		now := &healthError{kind: kind, err: err, at: time.Now(), logged: time.Now()}
 		if was != nil && was.Error() == err.Error() && time.Since(was.logged) < healthRepeat {
 			now.logged = was.logged
 		} else {

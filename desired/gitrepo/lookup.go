@@ -125,7 +125,7 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 func (r *Repo) Problems() []*desired.Problem {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Concat(r.heldBranch(), r.index.problems(), r.index.exposed(), r.settings.problems)
+	return slices.Concat(r.heldBranch(), r.refusedPushes(), r.index.problems(), r.index.exposed(), r.settings.problems)
 }
 
 // At reads the desired state at any commit, as git names commits; only what

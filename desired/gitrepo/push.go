@@ -51,6 +51,7 @@ func (r *Repo) push(ctx context.Context, to, from string, with rest, k permit) e
 		return err
 	}
 	r.setHealth(healthRemote, nil)
+	r.setHealth(healthPush, nil)
 	r.acceptOwn(ctx, to, from)
 	return nil
 }
@@ -83,6 +84,9 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 		if e, limited := errors.AsType[*limitedError](perr); limited && e.after <= MaxPushInterval {
 			r.log.Warn("the remote limits pushes, the commits are pushed when it takes more", "after", e.after)
 			return fmt.Errorf("%w: the remote takes no more pushes for %s", git.ErrRefMoved, e.after)
+		}
+		if outcome == pushRefused {
+			r.setHealth(healthPush, fmt.Errorf("the remote refuses Jibe's commits: %w", perr))
 		}
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
