@@ -3,6 +3,7 @@ package sol
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -40,6 +41,38 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 	return &fresh, nil
 }
 
+// shownOrLost is shown; an instance whose revision the repository has lost is shown by what head and record say, with
+// the problem. One lost object must not hide all other instances from a list.
+func (a *api) shownOrLost(ctx context.Context, k known) (in *desired.Instance, lost *desired.Problem, err error) {
+	in, err = a.shown(ctx, k)
+	if !errors.Is(err, desired.ErrNotFound) {
+		return in, nil, err
+	}
+	a.Log.WarnContext(ctx, "an instance's revision isn't in the desired repository", "instance", k.id, "error", err)
+	in = &desired.Instance{
+		ID: k.id, Name: cmp.Or(k.head.Name, k.record.VNF.Name), VnfdID: cmp.Or(k.record.VNF.VnfdID, k.head.VnfdID), Package: k.head.Package,
+		State: cmp.Or(k.head.State, desired.NotInstantiated), Flavour: k.head.Flavour, Dir: k.head.Dir,
+	}
+	lost = &desired.Problem{
+		File: path.Join(cmp.Or(k.head.Dir, k.record.Settled.Dir), desired.InstanceFile), Message: err.Error(),
+		Remedy: "push the history that has it, from a clone: git push origin " + cmp.Or(k.record.Settled.Commit, "main") + ":refs/heads/recovered",
+	}
+
+	return in, lost, nil
+}
+
+// with adds a problem of the instance, nil for none.
+func (s *InstanceStatus) with(problem *desired.Problem) *InstanceStatus {
+	if problem == nil {
+		return s
+	}
+	if s == nil {
+		s = &InstanceStatus{DriftPolicy: desired.DriftCorrect}
+	}
+	s.Problems = append(s.Problems[:len(s.Problems):len(s.Problems)], *problem)
+	return s
+}
+
 // withOutstandingCommit returns the instance with what hooks of its last operation modified. Clients
 // see that as soon as the operation is COMPLETED, though the commit follows a little later.
 func (a *api) withOutstandingCommit(ctx context.Context, k known, in *desired.Instance) (*desired.Instance, error) {
@@ -59,7 +92,7 @@ func (a *api) withOutstandingCommit(ctx context.Context, k known, in *desired.In
 // instanceBody returns the instance as clients see it. shows says which attributes are
 // wanted: expensive ones that aren't are left out.
 func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string) bool) (*VnfInstance, error) {
-	in, err := a.shown(ctx, k)
+	in, lost, err := a.shownOrLost(ctx, k)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +137,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: lcm.Stopped}
 	}
 	if shows("jibe") {
-		v.Jibe = a.status(ctx, k.id, &k.head, k.record)
+		v.Jibe = a.status(ctx, k.id, &k.head, k.record).with(lost)
 	}
 	return v, nil
 }

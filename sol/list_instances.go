@@ -265,12 +265,12 @@ func (a *api) briefOf(ctx context.Context, r *row) (*brief, error) {
 	if b, ok := a.briefs.Get(of.key()); ok {
 		return b, nil
 	}
-	in, err := a.shown(ctx, r.known())
+	in, lost, err := a.shownOrLost(ctx, r.known())
 	if err != nil {
 		return nil, err
 	}
 	b := &brief{in.Name, in.Description, in.VnfdID, in.Package, in.State}
-	if of.tree != "" {
+	if of.tree != "" && lost == nil {
 		a.briefs.Add(of.key(), b, len(b.name)+len(b.description)+len(b.vnfdID)+len(b.pkg)+briefSize)
 	}
 	return b, nil

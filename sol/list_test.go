@@ -197,3 +197,30 @@ func nextPage(t *testing.T, a answer) string {
 	}
 	return strings.TrimPrefix(target, "<"+base)
 }
+
+func TestOneLostObjectHidesNoOtherInstance(t *testing.T) {
+	e := setup(t)
+	lost, sound := e.instantiated(), e.create()
+	record, err := e.oplog.Instance(t.Context(), lost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.repo.mu.Lock()
+	delete(e.repo.trees, record.Settled.Tree)
+	e.repo.mu.Unlock()
+
+	for _, query := range []string{"", "?exclude_default", "?all_fields", "?filter=(eq,vnfInstanceName,x)"} {
+		e.want(200, "GET", api+"/vnf_instances"+query, "")
+	}
+	all := string(e.want(200, "GET", api+"/vnf_instances?all_fields", "").body)
+	one := string(e.want(200, "GET", api+"/vnf_instances/"+lost, "").body)
+
+	if !strings.Contains(all, lost) || !strings.Contains(all, sound) {
+		t.Errorf("the list lacks an instance: %s", all)
+	}
+	for _, body := range []string{all, one} {
+		if !strings.Contains(body, "git push origin "+record.Settled.Commit+":refs/heads/recovered") {
+			t.Errorf("there is no remedy in %s", body)
+		}
+	}
+}
