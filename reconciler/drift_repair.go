@@ -131,7 +131,7 @@ func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lc
 	if len(due) == 0 {
 		r.drifts.clear(r.id)
 	}
-	if l.want.Source.Package == nil && len(due) > 0 && policy == DriftHeld {
+	if l.want.Source.Package == nil && len(due) > 0 && policy == DriftHeld && !heldBack { // else head's own problem stands
 		r.problems.remains(head, l.want.Source.Instance, objects(due))
 	}
 	if failed != nil {
