@@ -20,7 +20,7 @@ import (
 
 // problems gathers why files at the head of the desired repository aren't obeyed, from
 // the parts that know: the repository (files that can't be read, or are held back), the
-// reconciler (files that ask for the impossible), the catalogue (places in
+// reconciler (files that ask for the impossible), the rollouts (files that bring nothing), the catalogue (places in
 // repositories.yaml without packages) and the resolver of references (VIMs that are never
 // used). It decides nothing, and remembers only when each problem was seen first.
 type problems struct {
@@ -29,6 +29,7 @@ type problems struct {
 	infeasibleOf func(instance string) (reconciler.Problem, bool)
 	packages     func() []packages.Unusable
 	forbidden    func() []*desired.Problem
+	rollouts     func(ctx context.Context) ([]desired.Problem, error)
 	now          func() time.Time
 	log          *slog.Logger
 
@@ -66,7 +67,8 @@ func newProblems(s *Server) *problems {
 			}
 			return forbiddenSettings(s.keeper, settings, nil)
 		},
-		now: time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
+		rollouts: func(ctx context.Context) ([]desired.Problem, error) { return s.rollouts.Problems(ctx) },
+		now:      time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
 	}
 }
 
@@ -111,6 +113,7 @@ func (p *problems) inFiles() []desired.Problem {
 		list = append(list, *x)
 	}
 	list = append(list, p.ofPackages()...)
+	list = append(list, p.inRollouts()...)
 	slices.SortFunc(list, func(a, b desired.Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))
 	})
@@ -142,6 +145,19 @@ func remedyOf(x packages.Unusable) (remedy string, ok bool) {
 		return "sign that version with a key that is trusted, or remove it", true
 	}
 	return "", false
+}
+
+// inRollouts are the problems of files of rollouts.
+func (p *problems) inRollouts() []desired.Problem {
+	ctx, cancel := context.WithTimeout(context.Background(), countTime) // no list of problems has a context
+	defer cancel()
+
+	list, err := p.rollouts(ctx)
+	if err != nil {
+		p.log.Warn("the files of rollouts can't be read, will be tried again", "error", err)
+	}
+
+	return list
 }
 
 // of are the problems of one instance's file.

@@ -201,7 +201,7 @@ func (r *Rollouts) load(ctx context.Context) ([]*loaded, error) {
 			continue
 		}
 		if other, twice := ids[x.r.ID]; twice {
-			x.problem, x.r = fmt.Errorf("%s has the id of %s: remove it, and Jibe fills in another", file, other), nil
+			x.problem, x.r = &desired.Problem{File: file, Message: "it has the id of " + other, Remedy: "remove the id and to.package: Jibe fills them in"}, nil
 			continue
 		}
 		ids[x.r.ID], x.ledgerFile = file, desired.LedgerFile(x.r.ID)
@@ -211,6 +211,8 @@ func (r *Rollouts) load(ctx context.Context) ([]*loaded, error) {
 			}
 			if x.l, err = r.ledger(x.ledgerFile, hash, x.ledgerText); err != nil {
 				x.problem, x.r = err, nil
+			} else if problem := x.l.NewTarget(file, x.r); problem != nil {
+				x.problem, x.r = problem, nil
 			}
 		}
 	}
@@ -312,7 +314,7 @@ func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
 		return err
 	}
 	var trailers []desired.Trailer
-	if back && s.r.Failures.RollbackAnytime {
+	if back && s.r.Failures.RollbackAnytime && s.r.State == desired.RolloutRunning {
 		trailers = []desired.Trailer{{Key: desired.TrailerOverride, Value: "rollout " + s.r.Name + " takes back what it did (rollbackAnytime)"}}
 	}
 	out, err := r.commit(ctx, s.loaded, subject(s.r, d, len(changes)), d.Ledger.Wave, trailers, changes, func(done []desired.Revised) ([]byte, *desired.Ledger, error) {

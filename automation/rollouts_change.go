@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // changes are the changes of instances, made by change, and why others would be refused. Their error is
@@ -101,7 +102,8 @@ func (r *Rollouts) backOf(ctx context.Context, s *seen, id string) (desired.Chan
 	}
 	at := slices.IndexFunc(s.facts, func(f rollout.Fact) bool { return f.Instance == id })
 	failed := at >= 0 && s.facts[at].Found == rollout.FailedTemp // then the commit is the rollback of its operation
-	if !failed {
+	unbegun := at >= 0 && s.facts[at].Unbegun                    // then it is as if there had been none
+	if !failed && !unbegun {
 		now, err := r.Repo.Read(ctx, h.Revision)
 		if err != nil {
 			return nil, err
@@ -118,8 +120,14 @@ func (r *Rollouts) backOf(ctx context.Context, s *seen, id string) (desired.Chan
 		if at.Tree != h.Tree {
 			return nil, errMoved
 		}
-		if e, known := r.Oplog.InstanceEntry(id); !known || !failed && busy(h, e) != "" || failed && requested(e) {
+		e, known := r.Oplog.InstanceEntry(id)
+		if !known || requested(e) || !failed && !unbegun && busy(h, e) != "" {
 			return nil, errMoved
+		}
+		if unbegun && e.Open != "" {
+			if op, err := r.Oplog.Operation(ctx, e.Open); err != nil || op.State != lcm.Starting {
+				return nil, errMoved // it has begun meanwhile, and comes to its end
+			}
 		}
 		next := maps.Clone(old)
 		delete(next, desired.GrantedFile)

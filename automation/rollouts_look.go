@@ -81,6 +81,7 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 			}
 			f.Busy = busy(h, e)
 		}
+		f.Behind = desired.IsInstantiated(h.State) && e.Settled.Tree != h.Tree
 		if offered {
 			if err := r.arrived(ctx, &f, proposal, h); err != nil {
 				return nil, err
@@ -91,7 +92,10 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 				return nil, err
 			}
 			at := slices.IndexFunc(tried, func(a desired.Attempt) bool { return a.Target == x.l.Target && !a.Back && !a.Retried })
-			if at >= 0 && x.r.Failures.Then != desired.ThenHalt {
+			if at >= 0 {
+				f.Back = tried[at].Tree != "" && h.Tree == tried[at].Prior
+			}
+			if at >= 0 && (x.r.Failures.Then != desired.ThenHalt || x.r.State == desired.RolloutAborted) {
 				if err := r.returns(ctx, &f, x.r.Failures.Then, tried[:at+1], h, e); err != nil {
 					return nil, err
 				}
@@ -291,6 +295,7 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.At
 			f.Found = rollout.Completed // nothing had to be done
 		case ours || r.Now().Sub(a.Began) < unknownAfter:
 			f.Found = rollout.Waiting
+			f.Unbegun = h.Tree == a.Tree && e.Open == "" && !requested(e)
 		default:
 			f.Found, f.Reason = rollout.Unknown, "no operation of the rollout's commit is known"
 		}
@@ -314,7 +319,8 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.At
 	case op.State.Ended():
 		f.Found = rollout.Failed
 	default:
-		f.Found = rollout.UnderWay
+		_, waits := op.Waiting()
+		f.Found, f.Unbegun = rollout.UnderWay, op.State == lcm.Starting && waits && h.Tree == a.Tree && !requested(e)
 	}
 	return nil
 }

@@ -56,6 +56,12 @@ write: pull-request
 
 func newProposing(t *testing.T) *proposing {
 	t.Helper()
+	return newRolling(t, proposingFile)
+}
+
+// newRolling is a fleet whose rollout has the file.
+func newRolling(t *testing.T, file string) *proposing {
+	t.Helper()
 	dir := t.TempDir()
 	w := &proposing{T: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), pulls: map[string]*proposal.State{}, ops: map[string][]*lcm.Operation{}, known: map[string]desired.Revision{}}
 	var err error
@@ -72,7 +78,7 @@ func newProposing(t *testing.T) *proposing {
 	for _, rev := range w.repo.List() {
 		w.known[rev.Instance] = rev
 	}
-	w.put("rollouts/edge.yaml", proposingFile)
+	w.put("rollouts/edge.yaml", file)
 	w.push("Roll out")
 	return w
 }

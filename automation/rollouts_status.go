@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -192,6 +193,33 @@ func (r *Rollouts) statusOf(ctx context.Context, x *loaded, claims map[string]st
 	return st, nil
 }
 
+// Problems returns why files of rollouts at head are not in effect. It reads the files alone, which are parsed once.
+func (r *Rollouts) Problems(ctx context.Context) ([]desired.Problem, error) {
+	list, err := r.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var out []desired.Problem
+	for _, x := range list {
+		invalid, unreadable := errors.AsType[*desired.InvalidError](x.problem)
+		one, named := errors.AsType[*desired.Problem](x.problem)
+		switch {
+		case x.problem == nil:
+		case unreadable:
+			for _, p := range invalid.Problems {
+				out = append(out, *p)
+			}
+		case named:
+			out = append(out, *one)
+		default:
+			out = append(out, desired.Problem{File: x.file, Message: x.problem.Error()})
+		}
+	}
+
+	return out, nil
+}
+
 func nameOf(file string) string { return file[len(desired.RolloutDir)+1 : len(file)-len(".yaml")] }
 
 func (s *seen) status(st RolloutStatus) RolloutStatus {
@@ -226,7 +254,7 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 	}
 	for _, f := range s.facts {
 		a, back := d.Ledger.Of(f.Instance, d.Ledger.Target), d.Ledger.BackOf(f.Instance, d.Ledger.Target)
-		if a != nil && f.Stays != "" && d.Ledger.Halted != nil && len(st.Stays) < mostNamed {
+		if a != nil && f.Stays != "" && (d.Ledger.Halted != nil || f.Unbegun && d.Phase == rollout.Aborting) && len(st.Stays) < mostNamed {
 			st.Stays = append(st.Stays, RolloutInstance{f.Instance, f.Dir, f.Stays})
 		}
 		switch {
@@ -243,6 +271,8 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, f.Passed})
 		case a != nil && a.Outcome == desired.OutcomeSuperseded && len(st.Passed) < mostNamed:
 			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, cmp.Or(a.Reason, "somebody did something else with it")})
+		case rollout.LeftTarget(f, a, back) && len(st.Passed) < mostNamed:
+			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, rollout.LeftReason})
 		}
 	}
 	return st

@@ -94,6 +94,17 @@ func (l *Ledger) Unseen(instance, target string) (n int) {
 	return n
 }
 
+// NewTarget is why the file r can't bring another target: its rollout has ended. It is nil where it has not, or where
+// the target is the one that the rollout ended with.
+func (l *Ledger) NewTarget(file string, r *Rollout) *Problem {
+	if l.Ended == nil || l.Target == "" || l.Target == r.To.Digest() {
+		return nil
+	}
+
+	return &Problem{File: file, Message: fmt.Sprintf("its rollout has ended (%s), and to: asks for another target, which it never brings", l.Ended.As),
+		Remedy: "put to: back, and write the new target to a rollout file with another name, without id and to.package"}
+}
+
 // inJSON is a value as JSON has it, which YAML reads.
 func inJSON(v any) string {
 	text, err := json.Marshal(v)

@@ -13,6 +13,9 @@ import (
 func (d *decider) halted() Decision {
 	waits := "a person: jibe rollout resume " + d.r.Name + ", or abort (" + d.l.Halted.Reason
 	if d.r.Failures.Then != desired.ThenHalt && !d.l.Halted.Unknown && !d.l.Halted.Closed && d.r.State == desired.RolloutRunning {
+		if unbegun := d.unbegun(); len(unbegun) > 0 && d.r.Failures.Then == desired.ThenRollbackAll {
+			return Decision{Phase: RollingBack, Back: unbegun, Waits: withdraws(unbegun)}
+		}
 		out, failed, back := d.takeBack()
 		switch {
 		case failed >= d.r.Failures.Budget:
@@ -85,6 +88,28 @@ func (d *decider) takeBack() (out Decision, failed, done int) {
 	}
 	gone.tell(&out, d.now)
 	return out, failed, done
+}
+
+// unbegun picks the instances with an attempt of which nothing has begun. Their commits can be taken back at any time:
+// nothing runs, so that neither windows nor limits have a say.
+func (d *decider) unbegun() (ids []string) {
+	for _, f := range d.facts {
+		if !f.Unbegun || f.Back || f.Stays != "" || !d.unended(f) {
+			continue
+		}
+		list := d.l.Attempts[f.Instance]
+		if a := list[len(list)-1]; a.Back || a.Target != d.target {
+			continue
+		}
+		ids = append(ids, f.Instance)
+	}
+
+	return ids
+}
+
+// withdraws says what the commits of these instances wait for.
+func withdraws(ids []string) string {
+	return fmt.Sprintf("%s of which nothing has begun to be taken back", instances(len(ids)))
 }
 
 // returns says whether the instance is still to be taken back.

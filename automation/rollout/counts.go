@@ -55,6 +55,8 @@ func (c *Counts) add(f Fact, a, back *desired.Attempt, proposed bool) {
 		c.Back++
 	case back != nil && back.Failed():
 		c.Failed++
+	case LeftTarget(f, a, back): // the ledger of a rollout that has ended is not written any more
+		c.Passed++
 	case a != nil && a.Outcome == desired.OutcomeCompleted:
 		c.Completed++
 	case a != nil && a.Failed():
@@ -63,7 +65,7 @@ func (c *Counts) add(f Fact, a, back *desired.Attempt, proposed bool) {
 		c.Passed++
 	case proposed:
 		c.Proposed++
-	case f.Reached:
+	case f.Reached && !f.Behind:
 		c.Already++
 	case f.Passed != "":
 		c.Passed++

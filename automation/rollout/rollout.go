@@ -59,6 +59,11 @@ type Fact struct {
 	Found  Found
 	Ended  time.Time
 	Reason string
+	// Unbegun reports whether nothing of its latest attempt has begun: its commit waits for a window or a freeze, or its
+	// operation waits in STARTING.
+	Unbegun bool
+	// Behind reports whether the instance isn't yet what its file asks for.
+	Behind bool
 }
 
 // Phase is where a rollout stands.
@@ -173,15 +178,21 @@ func (d *decider) decide() Decision {
 	if d.l.Ended != nil {
 		return Decision{Phase: Phase(d.l.Ended.As)}
 	}
+	same := d.l.Target == d.target
 	d.aim()
 	d.outcomes()
+	if undone := d.undone(); undone >= 0 && same && d.l.Halted == nil && d.r.State == desired.RolloutRunning {
+		d.halt(fmt.Sprintf("wave %d was taken back by other commits", undone+1))
+	}
 	d.arrivals()
 	d.budget()
 	if out, stands := d.proposed(); stands {
 		return out
 	}
-	active := d.active()
+	active, unbegun := d.active(), d.unbegun()
 	switch {
+	case d.r.State == desired.RolloutAborted && len(unbegun) > 0:
+		return Decision{Phase: Aborting, Back: unbegun, Waits: withdraws(unbegun)}
 	case d.r.State == desired.RolloutAborted && active == 0:
 		return d.end(Aborted, Aborting)
 	case d.r.State == desired.RolloutAborted:
@@ -476,6 +487,10 @@ func Begin(l *desired.Ledger, back bool, started map[string][2]string, refused m
 	}
 	for id, trees := range started {
 		a := attempt(id)
+		if list := next.Attempts[id]; back && len(list) > 0 && list[len(list)-1].Outcome == "" {
+			last := &list[len(list)-1] // its outcome will not be looked for: the attempt back is the latest now
+			last.Outcome, last.Ended, last.Reason = desired.OutcomeSuperseded, now, "it was taken back before it began"
+		}
 		a.Prior, a.Tree = trees[0], trees[1]
 		next.Attempts[id] = append(next.Attempts[id], a)
 	}

@@ -166,6 +166,12 @@ func (w *world) does(words []string) error {
 		return found(rollout.FailedTemp, "no pods")
 	case "ended":
 		return found(rollout.Failed, "no pods")
+	case "waits": // for a window, a freeze, or what it needs
+		return each(func(f *rollout.Fact) { f.Found, f.Unbegun = rollout.Waiting, true })
+	case "reverted": // git revert of the commit that began with it
+		return each(func(f *rollout.Fact) { f.Reached, f.Back = false, true })
+	case "scaled": // to another level than the target's
+		return each(func(f *rollout.Fact) { f.Reached = false })
 	case "superseded":
 		return found(rollout.Superseded, "")
 	case "lost":

@@ -143,6 +143,7 @@ func (w *world) carryOut(d rollout.Decision) error {
 	returned := map[string][2]string{}
 	for _, dir := range d.Back {
 		f := w.facts[dir]
+		f.Unbegun = false
 		f.Reached, f.Found, f.Ended, f.Reason, f.Back, f.Tree = false, rollout.UnderWay, time.Time{}, "", true, strings.Repeat("a", 40)
 		returned[dir] = [2]string{strings.Repeat("b", 40), strings.Repeat("a", 40)}
 		w.begun[w.r.To.Digest()+" back "+dir]++

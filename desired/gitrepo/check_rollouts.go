@@ -86,6 +86,11 @@ func (r *Reader) checkRollouts(ctx context.Context, u RefUpdate) ([]*desired.Pro
 			}
 			l, err := desired.ParseLedger(desired.LedgerFile(ro.ID), text)
 			o.ended = err == nil && l.Ended != nil
+			if err == nil && changed {
+				if problem := l.NewTarget(file, ro); problem != nil {
+					out = append(out, problem)
+				}
+			}
 		}
 		for _, other := range open {
 			if problem := o.clash(other); problem != nil {
