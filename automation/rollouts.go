@@ -37,6 +37,8 @@ type RolloutRepo interface {
 	// head. It changes no files beside the instances'.
 	ProposeMany(ctx context.Context, branch string, w desired.WriteMany) (desired.Written, error)
 	Head() string
+	// Versions are the hashes of the contents that a file had, the newest first, since then and no more than most.
+	Versions(ctx context.Context, file string, since time.Time, most int) ([]string, error)
 	// Reaches says whether the history that ends at tip has the commit.
 	Reaches(ctx context.Context, tip, commit string) (bool, error)
 	// RefusesPushes returns why the remote takes no commits now, nil if it does.
@@ -93,6 +95,8 @@ type Rollouts struct {
 	// files and ledgers are what was parsed, by hash.
 	files   *lru.Cache[string, parsedRollout]
 	ledgers *lru.Cache[string, *desired.Ledger]
+	// whole are ledgers, by their texts' digests, of which it is known that they lack no attempts.
+	whole *lru.Cache[string, struct{}]
 	checks  *checks
 	pulls   pulls
 	mu      sync.Mutex // one pass at a time
@@ -117,11 +121,12 @@ const (
 // NewRollouts makes the runner, which does nothing until [Rollouts.Run].
 func NewRollouts(c RolloutConfig) *Rollouts {
 	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1), checks: newChecks(c.Queries), pulls: pulls{said: map[string]rollout.Said{}}}
-	var err, lerr error
+	var err, lerr, werr error
 	r.files, err = lru.New[string, parsedRollout](256)
 	r.ledgers, lerr = lru.New[string, *desired.Ledger](64)
-	if err != nil || lerr != nil {
-		panic(errors.Join(err, lerr)) // only for a size that isn't positive
+	r.whole, werr = lru.New[string, struct{}](256)
+	if err != nil || lerr != nil || werr != nil {
+		panic(errors.Join(err, lerr, werr)) // only for a size that isn't positive
 	}
 	return r
 }
@@ -299,6 +304,11 @@ func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
 		return r.start(ctx, s)
 	}
 	d := s.decision
+	if len(d.Start)+len(d.Propose) > 0 {
+		if restored, err := r.restore(ctx, s); restored || err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(d.Propose) > 0:
 		return r.propose(ctx, s)
@@ -376,6 +386,7 @@ func (r *Rollouts) start(ctx context.Context, s *seen) error {
 func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave int, more []desired.Trailer, changes []desired.InstanceChange,
 	make func(done []desired.Revised) (file []byte, l *desired.Ledger, err error),
 ) (desired.Written, error) {
+	var text []byte
 	out, err := r.Repo.WriteMany(ctx, desired.WriteMany{
 		Instances: changes, Files: []string{x.file, x.ledgerFile}, Subject: subject, Trailers: append(trailersOf(x, wave), more...),
 		Change: func(now map[string][]byte, done []desired.Revised) (map[string][]byte, error) {
@@ -386,11 +397,15 @@ func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave i
 			if err != nil {
 				return nil, err
 			}
-			return map[string][]byte{x.file: file, x.ledgerFile: l.Encode()}, nil
+			text = l.Encode()
+			return map[string][]byte{x.file: file, x.ledgerFile: text}, nil
 		},
 	})
 	if err != nil {
 		return out, fmt.Errorf("commit: %w", err)
+	}
+	if x.ledgerText != nil { // else there may have been one that was reverted
+		r.whole.Add(digestOf(x.ledgerFile, string(text)), struct{}{})
 	}
 	return out, nil
 }

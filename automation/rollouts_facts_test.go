@@ -1,6 +1,7 @@
 package automation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -162,5 +163,58 @@ func TestRolloutFilesNotInEffectAreProblems(t *testing.T) {
 	}
 	if _, _, err := w.process.One(t.Context(), "edge"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestGitRevertOfAWaveLeavesItsInstancesAlone(t *testing.T) {
+	t.Parallel()
+
+	for name, c := range map[string]struct {
+		begins  bool // before the revert
+		commits int
+	}{
+		"that waits for its window":     {commits: 1},
+		"that was begun":                {begins: true, commits: 1},
+		"that was completed":            {begins: true, commits: 2},
+		"with the start of the rollout": {commits: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRolling(t, directFile+"after: {approve: true}\n")
+			before := w.head()
+			w.goOn()
+			if c.begins {
+				w.begin()
+				w.end()
+			}
+			if c.begins && c.commits > 1 {
+				w.goOn()
+				w.want(rollout.Approving, "")
+			}
+			w.pull()
+			for n := range c.commits { // the newest first
+				w.git(w.clone, "revert", "--no-edit", fmt.Sprintf("HEAD~%d", 2*n))
+			}
+			w.git(w.clone, "push", "-q", "origin", "HEAD:main")
+			if err := w.repo.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if w.head() != before {
+				t.Fatal("the revert has reverted nothing")
+			}
+			w.process = nil // a restart remembers nothing
+			for range 3 {
+				w.goOn()
+				w.begin()
+				w.end()
+			}
+			w.goOn()
+			if w.head() != before {
+				t.Fatalf("what was reverted was begun with again: %+v", w.status())
+			}
+			st := w.status()
+			if len(st.Passed) != 1 || !strings.Contains(st.Passed[0].Reason, "reverted") && st.Passed[0].Reason != rollout.LeftReason {
+				t.Errorf("%+v is passed over, in %s", st.Passed, st.Phase)
+			}
+		})
 	}
 }
