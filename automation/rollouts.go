@@ -96,10 +96,10 @@ type Rollouts struct {
 	files   *lru.Cache[string, parsedRollout]
 	ledgers *lru.Cache[string, *desired.Ledger]
 	// whole are ledgers, by their texts' digests, of which it is known that they lack no attempts.
-	whole *lru.Cache[string, struct{}]
-	checks  *checks
-	pulls   pulls
-	mu      sync.Mutex // one pass at a time
+	whole  *lru.Cache[string, struct{}]
+	checks *checks
+	pulls  pulls
+	mu     sync.Mutex // one pass at a time
 }
 
 type parsedRollout struct {
