@@ -100,6 +100,8 @@ type Rollouts struct {
 	checks *checks
 	pulls  pulls
 	mu     sync.Mutex // one pass at a time
+
+	problems rolloutProblems
 }
 
 type parsedRollout struct {

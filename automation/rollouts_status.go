@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/automation/rollout"
@@ -193,8 +194,23 @@ func (r *Rollouts) statusOf(ctx context.Context, x *loaded, claims map[string]st
 	return st, nil
 }
 
-// Problems returns why files of rollouts at head are not in effect. It reads the files alone, which are parsed once.
+// rolloutProblems are the problems of the files at a commit.
+type rolloutProblems struct {
+	mu   sync.Mutex
+	head string
+	list []desired.Problem
+}
+
+// Problems returns why files of rollouts at head are not in effect. It reads the files alone, and once a commit: it is
+// asked each second, and ledgers are long.
 func (r *Rollouts) Problems(ctx context.Context) ([]desired.Problem, error) {
+	r.problems.mu.Lock()
+	defer r.problems.mu.Unlock()
+	head := r.Repo.Head()
+	if head == r.problems.head {
+		return slices.Clone(r.problems.list), nil
+	}
+
 	list, err := r.load(ctx)
 	if err != nil {
 		return nil, err
@@ -216,8 +232,9 @@ func (r *Rollouts) Problems(ctx context.Context) ([]desired.Problem, error) {
 			out = append(out, desired.Problem{File: x.file, Message: x.problem.Error()})
 		}
 	}
+	r.problems.head, r.problems.list = head, out
 
-	return out, nil
+	return slices.Clone(out), nil
 }
 
 func nameOf(file string) string { return file[len(desired.RolloutDir)+1 : len(file)-len(".yaml")] }
