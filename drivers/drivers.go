@@ -246,7 +246,8 @@ type Watcher interface {
 type Identifier interface {
 	// Identity is the same for as long as the VIM exists, whatever address it is reached at
 	// and whatever it is called: the uid of a cluster's namespace kube-system, the id of the
-	// project in Keystone. "" means that it can't be told, as the credentials may not see it.
+	// project in Keystone. It is cheap to ask, may be a minute old, and MUST NOT be older than what Observe
+	// reports: what was built at another VIM isn't to be repaired here. "" means that it can't be told, as the credentials may not see it.
 	// An error is [ErrUnavailable] where asking again may help.
 	Identity(ctx context.Context) (string, error)
 }

@@ -14,17 +14,15 @@ import (
 )
 
 const (
-	// identityAge is for how long a VIM is taken to be the one that it said it is.
-	identityAge = time.Minute
 	// identityPatience bounds the wait for its word, and for how long it isn't asked again
 	// where none came: all instances at the VIM wait for one answer.
 	identityPatience = 2 * time.Second
 )
 
-// identity is what a VIM said that it is, or why it didn't.
+// identity is why a VIM didn't say which one it is. What it said is never kept here: its driver knows when that is of
+// another VIM than what it observes.
 type identity struct {
 	mu    sync.Mutex
-	is    string
 	err   error
 	until time.Time
 }
@@ -38,22 +36,24 @@ func (c *connected) identify(ctx context.Context, now time.Time) (string, error)
 	c.identity.mu.Lock()
 	defer c.identity.mu.Unlock()
 	if now.Before(c.identity.until) {
-		return c.identity.is, c.identity.err
+		return "", c.identity.err
 	}
+
 	asking, cancel := context.WithTimeout(ctx, identityPatience)
 	defer cancel()
 	is, err := x.Identity(asking)
-	age := identityAge
-	if err != nil && ctx.Err() == nil {
-		age = identityPatience
-		if asking.Err() != nil { // its time was up, and not the caller's
-			err = fmt.Errorf("%w: no answer within %s: %w", drivers.ErrUnavailable, identityPatience, err)
-		}
-	} else if err != nil {
+	if err == nil {
+		return is, nil
+	}
+	if ctx.Err() != nil {
 		return "", err
 	}
-	c.identity.is, c.identity.err, c.identity.until = is, err, now.Add(age)
-	return is, err
+
+	if asking.Err() != nil { // its time was up, and not the caller's
+		err = fmt.Errorf("%w: no answer within %s: %w", drivers.ErrUnavailable, identityPatience, err)
+	}
+	c.identity.err, c.identity.until = err, now.Add(identityPatience)
+	return "", err
 }
 
 // identities are what the VIMs of an instance say that they are, by the names that it has

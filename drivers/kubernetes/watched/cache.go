@@ -35,6 +35,7 @@ type Cache struct {
 
 	creationFailures *creationFailures
 	former           *former
+	identity         clusterIdentity
 
 	life    context.Context // of the watches: they serve every instance, and end with the driver
 	stop    context.CancelFunc
@@ -87,6 +88,7 @@ const syncPatience = 15 * time.Second
 func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, log *slog.Logger) *Cache {
 	c := &Cache{
 		client: client, mapper: mapper, installation: i, log: log, former: newFormer(),
+		identity:  clusterIdentity{turn: make(chan struct{}, 1)},
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*Fact{},
 		elsewhere: map[string]map[string]*Fact{},
@@ -200,11 +202,12 @@ func (c *Cache) watch(gk schema.GroupKind, mapping *meta.RESTMapping) {
 	}
 	if len(c.kinds) == 0 {
 		c.running.Go(func() { c.creationFailures.run(c.life, c.client) })
+		c.running.Go(func() { c.keepIdentity(c.life) })
 	}
 	k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}}
 	c.kinds[gk] = k
 	delete(c.absent, gk)
-	c.running.Go(func() { k.run(c.life, c.client, mapping.Resource) })
+	c.running.Go(func() { k.run(c.life, c.client, mapping) })
 }
 
 // signal wakes those that wait in Sync. c.mu is held.

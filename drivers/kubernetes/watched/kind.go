@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +22,10 @@ type kindCache struct {
 	facts   map[string]*Fact // by key
 	version uint64           // the newest that the watch has brought
 	synced  bool
-	err     error // why the server isn't seen now
+	err     error  // why the server isn't seen now
+	end     func() // ends the present watch
+	// void says that what the present watch brings is of a former cluster.
+	void bool
 }
 
 // put replaces the fact under its key unless it is older, and says whether
@@ -104,6 +108,10 @@ func (k *kindCache) Update(obj any) error {
 	}
 	f := FactOf(k.cache.installation, k.gk, u)
 	k.cache.mu.Lock()
+	if k.void {
+		k.cache.mu.Unlock()
+		return nil
+	}
 	k.version = max(k.version, f.version)
 	notified := append(k.cache.scaled(f), f.Instance)
 	if old := k.facts[f.Key]; old != nil && (old.Instance != f.Instance || old.scales != f.scales) {
@@ -128,6 +136,10 @@ func (k *kindCache) Delete(obj any) error {
 	}
 	f := FactOf(k.cache.installation, k.gk, u)
 	k.cache.mu.Lock()
+	if k.void {
+		k.cache.mu.Unlock()
+		return nil
+	}
 	k.version = max(k.version, f.version)
 	gone := k.drop(f.Key, f.UID) && k.cache.wakes(f)
 	notified := append(k.cache.scaled(f), f.Instance)
@@ -140,8 +152,13 @@ func (k *kindCache) Delete(obj any) error {
 
 // Replace takes a whole list, after which the kind counts as seen. A list that is
 // older than what was known is that of a server that was set back (its store was
-// restored): then the list is what there is.
+// restored): then the list is what there is. Which cluster it is of is asked after it was read: a list of
+// another cluster than the other facts is never taken.
 func (k *kindCache) Replace(list []any, version string) error {
+	if _, err := k.cache.identify(k.cache.life, time.Now()); err != nil {
+		k.seen(err)
+		return err
+	}
 	facts := make(map[string]*Fact, len(list))
 	for _, obj := range list {
 		if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -151,6 +168,10 @@ func (k *kindCache) Replace(list []any, version string) error {
 	}
 	var moved []string
 	k.cache.mu.Lock()
+	if k.void {
+		k.cache.mu.Unlock()
+		return errAgain
+	}
 	at := parseVersion(version)
 	setBack := version != "" && at < k.version
 	if k.version = max(k.version, at); setBack {
@@ -183,7 +204,9 @@ func (k *kindCache) Resync() error { return nil }
 func (k *kindCache) Bookmark(version string) error {
 	k.cache.mu.Lock()
 	defer k.cache.mu.Unlock()
-	k.version = max(k.version, parseVersion(version))
+	if !k.void {
+		k.version = max(k.version, parseVersion(version))
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,22 +20,46 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// run keeps the facts of the kind up to date until ctx ends. Of all objects of
+// run keeps the facts of the kind up to date until ctx ends. Whenever [kindCache.relist] is called, and at the least
+// every [relistMost], all is listed again.
+func (k *kindCache) run(ctx context.Context, client dynamic.Interface, mapping *meta.RESTMapping) {
+	for ctx.Err() == nil {
+		watching, end := context.WithCancel(ctx)
+		k.cache.mu.Lock()
+		k.end, k.void = end, false
+		k.cache.mu.Unlock()
+
+		due := time.AfterFunc(relistAfter(), end)
+		k.follow(watching, client, mapping)
+		due.Stop()
+		end()
+	}
+}
+
+// relist ends the present watch of the kind, so that all is listed again. Cache.mu is held.
+func (k *kindCache) relist() {
+	if k.end != nil {
+		k.end()
+	}
+}
+
+// follow lists the kind and watches it until ctx ends. Of all objects of
 // the kind, only those that carry an instance's label cross the wire, unless those of
 // others matter to instances.
-func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource) {
+func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mapping *meta.RESTMapping) {
 	selector := manifest.LabelInstance
 	if manifest.InfoOf(k.gk).Shared || k.gk == manifest.KindAutoscaler || k.gk == manifest.KindStorage {
 		selector = ""
 	}
-	api := client.Resource(resource)
+	api := client.Resource(mapping.Resource)
 	lw := &clientcache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
+			o.ResourceVersion = newest
 			list, err := api.List(ctx, o)
 			if apierrors.IsNotFound(err) {
 				// The kind is gone, with all its objects.
-				_ = k.Replace(nil, "") // nothing to index, nothing to fail
+				_ = k.Replace(nil, "") // nothing to index; an error is that of the list
 			}
 			if missing := ignoreMissingKind(err); missing != nil {
 				k.seen(missing) // Replace notes success, when the list is taken over
@@ -43,22 +68,10 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			w, err := api.Watch(ctx, o)
-			switch {
-			case err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
-				// That is what client-go makes of a connection that was closed, or that timed
-				// out, before there was an answer.
-				k.seen(errNoAnswer)
-			case apierrors.IsNotFound(err):
-				_ = k.Replace(nil, "") // nothing to index, nothing to fail
-			case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-				// The reflector lists anew, which notes the result.
-			case err == nil && o.SendInitialEvents != nil && *o.SendInitialEvents:
-				// It is a list in other clothes: Replace notes when it is complete.
-			default:
-				k.seen(err)
+			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+				return k.begin(ctx, api, o)
 			}
-			return w, err
+			return k.resume(ctx, api, mapping.Scope.Name() == meta.RESTScopeNameNamespace, o)
 		},
 	}
 	quiet := logr.Discard()
@@ -68,6 +81,83 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 		// or has granted the right that was missing: operations wait for this.
 		Backoff: &wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: 20, Factor: 1.5, Jitter: 0.2},
 	}).RunWithContext(logr.NewContext(ctx, quiet))
+}
+
+// begin begins a watch that is a list in other clothes: Replace notes when it is complete.
+func (k *kindCache) begin(ctx context.Context, api dynamic.ResourceInterface, o metav1.ListOptions) (watch.Interface, error) {
+	o.ResourceVersion = newest
+	w, err := api.Watch(ctx, o)
+	if err != nil || closed(w) {
+		return w, k.failed(ctx, err)
+	}
+	return w, nil
+}
+
+// newest is the version of lists that have all that the store has now. What a server has in memory may be older than
+// what is known here; and one that was set back would keep a list of a version of the future waiting.
+const newest = ""
+
+// resume goes on with a watch where the last one ended, unless the server may have other facts by now than those that
+// were seen: then all is listed again.
+func (k *kindCache) resume(ctx context.Context, api dynamic.NamespaceableResourceInterface, namespaced bool, o metav1.ListOptions) (watch.Interface, error) {
+	if setBack(ctx, api, namespaced, o.ResourceVersion) {
+		k.cache.log.Warn("the VIM's store was set back, as after a restore: all objects are listed again", "kind", k.gk.Kind, "version", o.ResourceVersion)
+		return nil, k.again()
+	}
+	w, err := api.Watch(ctx, o)
+	if err != nil || closed(w) {
+		return w, k.failed(ctx, err)
+	}
+	if k.isFailing() { // what is there now may not be what was there before
+		w.Stop()
+		return nil, k.again()
+	}
+	if _, err := k.cache.identify(ctx, time.Now()); err != nil {
+		w.Stop()
+		k.seen(err)
+		return nil, err
+	}
+	return w, nil
+}
+
+// failed notes why a watch couldn't begin, and returns the error.
+func (k *kindCache) failed(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		k.seen(errNoAnswer)
+	case apierrors.IsNotFound(err):
+		_ = k.Replace(nil, "") // nothing to index; an error is that of the watch
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		// The reflector lists again, which notes the result.
+	default:
+		k.seen(err)
+	}
+	return err
+}
+
+// errAgain ends a watch after which all is listed again.
+var errAgain = errors.New("all is listed again")
+
+// again has all listed again, and returns the error with which the present watch ends.
+func (k *kindCache) again() error {
+	k.cache.mu.Lock()
+	defer k.cache.mu.Unlock()
+	k.relist()
+	return errAgain
+}
+
+// isFailing reports whether the last list or watch failed.
+func (k *kindCache) isFailing() bool {
+	k.cache.mu.RLock()
+	defer k.cache.mu.RUnlock()
+	return k.err != nil
+}
+
+// closed reports whether the watch is what client-go makes of a connection that was closed, or that timed out, before
+// there was an answer.
+func closed(w watch.Interface) bool {
+	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }
 
 // errNoAnswer is why a kind isn't seen: its watch ended before it began.
