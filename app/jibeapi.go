@@ -78,6 +78,8 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		}
 		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
+	mux.HandleFunc("GET /jibe/v1/vims/{name}/former", s.showFormerVIM)
+	mux.HandleFunc("POST /jibe/v1/vims/{name}/forget", s.forgetVIM)
 	mux.HandleFunc("POST /jibe/v1/backup", s.takeBackup)
 	mux.HandleFunc("POST /jibe/v1/backup/kept", s.keptBackup)
 	mux.HandleFunc("POST /jibe/v1/ui-links", s.makeLink)

@@ -147,3 +147,38 @@ func TestAVIMThatLeadsElsewhereUnderItsNameIsRefusedUntilItLeadsBack(t *testing.
 	w.commit(file("notInstantiated", ""))
 	w.last(lcm.Terminate, lcm.Completed)
 }
+
+func TestAVIMThatIsGoneForGoodIsForgotten(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]string{"and what ran there is built again": "instantiated", "and what ran there ends": "notInstantiated"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *reconciler.Config) { c.Secrets = addressed{} })
+			w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://a\n")
+			w.commit(file("instantiated", ""))
+			w.last(lcm.Instantiate, lcm.Completed)
+			w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://b\n")
+			w.cloud.Lose(web)
+			w.problemSays("`jibe vim forget lab`")
+
+			found, err := w.recon.View().FormerVIM(t.Context(), "lab")
+			if err != nil || found.Is != "https://b" || len(found.Instances) != 1 || found.Instances[0].Was != "https://a" {
+				t.Fatalf("to be forgotten is %+v: %v", found, err)
+			}
+			x := found.Instances[0]
+			if err := w.log.ForgetVIM(t.Context(), x.Instance, "lab", x.Was); err != nil {
+				t.Fatal(err)
+			}
+			w.recon.Enqueue(x.Instance)
+
+			if after == "instantiated" {
+				w.last(lcm.Heal, lcm.Completed)
+			}
+			w.commit(file("notInstantiated", ""))
+			w.last(lcm.Terminate, lcm.Completed)
+			if again, err := w.recon.View().FormerVIM(t.Context(), "lab"); err != nil || len(again.Instances) != 0 {
+				t.Errorf("still to be forgotten is %+v: %v", again, err)
+			}
+		})
+	}
+}

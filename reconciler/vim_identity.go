@@ -65,21 +65,7 @@ func (v *connections) identities(ctx context.Context, inst *desired.Instance) (m
 	}
 	found := make(map[string]string, len(list))
 	for _, at := range list {
-		under := settings
-		if at.Connection != nil {
-			under = nil
-		}
-		_, fp, err := v.open(placeKey(at), under, at)
-		if err != nil {
-			return nil, err
-		}
-		v.mu.Lock()
-		c := v.drivers[fp]
-		v.mu.Unlock()
-		if c == nil {
-			return nil, fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.Name, drivers.ErrUnavailable)
-		}
-		is, err := c.identify(ctx, v.now())
+		is, err := v.identityOf(ctx, settings, at)
 		if err != nil {
 			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.Name, err)
 		}
@@ -117,8 +103,8 @@ func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *de
 			news = true
 		default:
 			return &drivers.RefusedError{Field: "vim", Reason: fmt.Sprintf(
-				"VIM %s isn't the one at which the VNF was instantiated: it says that it is %s, and that was %s; have vims/%s.yaml lead there again, or terminate the VNF there before",
-				name, is, was, name)}
+				"VIM %s isn't the one at which the VNF was instantiated: it says that it is %s, and that was %s; have vims/%s.yaml lead there again, or, where that one is gone for good, have an administrator call `jibe vim forget %s`",
+				name, is, was, name, name)}
 		}
 	}
 	if !news {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -201,6 +202,22 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 		l.putInstance(&b, inst, was)
 		return l.commit(ctx, &b)
 	})
+}
+
+// ForgetVIM forgets that the instance was instantiated at the VIM of that identity under the name: an administrator says
+// that it is gone for good. It does nothing where the record says otherwise by now.
+func (l *Log) ForgetVIM(ctx context.Context, id, name, was string) error {
+	err := l.Adopt(ctx, id, func(i *lcm.Instance) error {
+		if i.VIMs[name] == was {
+			i.VIMs = maps.Clone(i.VIMs)
+			delete(i.VIMs, name)
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // it has ended
+	}
+	return err
 }
 
 // Created records a new instance, not yet instantiated, whose directory is at rev, and

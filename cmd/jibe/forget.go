@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/jibe-vnfm/jibe/reconciler"
+)
+
+// newVIM is the command for VIMs, which are files of the desired repository otherwise.
+func newVIM() *cobra.Command {
+	cmd := &cobra.Command{Use: "vim", Short: "Forget a VIM that is gone for good"}
+	cmd.AddCommand(newForgetVIM())
+	return cmd
+}
+
+// newForgetVIM is the command by which an administrator says that a former VIM is gone for good.
+func newForgetVIM() *cobra.Command {
+	var c client
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "forget NAME",
+		Short: "Forget a cluster that another one has taken the place of",
+		Long: "Forget the cluster at which VNFs were instantiated, where another one answers as the VIM NAME now: the former one is\n" +
+			"gone for good, and nothing runs there any more. VNFs that git wants are built at the present one then, as drift is\n" +
+			"repaired, and terminations end. Without it nothing is built there: the file may only lead to a wrong cluster. The\n" +
+			"command shows which VNFs that are, and asks; without a terminal it needs --yes. It needs the role admin.",
+		Example: "  jibe vim forget kube-a",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, out := "/jibe/v1/vims/"+url.PathEscape(args[0]), cmd.OutOrStdout()
+			var found reconciler.FormerVIM
+			if _, err := c.do(cmd.Context(), http.MethodGet, path+"/former", nil, &found); err != nil {
+				return err
+			}
+			if len(found.Instances) == 0 {
+				fmt.Fprintf(out, "no VNF was instantiated at another VIM %s than the present one\n", found.VIM)
+				return nil
+			}
+
+			fmt.Fprintf(out, "VIM %s is %s now. VNFs that were instantiated at a former one: %d\n", found.VIM, found.Is, len(found.Instances))
+			for n, x := range found.Instances {
+				if n == mostShown {
+					fmt.Fprintf(out, "  and %d more\n", len(found.Instances)-n)
+					break
+				}
+				fmt.Fprintf(out, "  %s (%s), at %s\n", x.Dir, x.Instance, x.Was)
+			}
+			if err := confirm(cmd, yes, "Forget the former VIM?", "nothing was forgotten"); err != nil {
+				return err
+			}
+
+			if _, err := c.do(cmd.Context(), http.MethodPost, path+"/forget?is="+url.QueryEscape(found.Is), nil, &found); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "forgotten: the former VIM %s, of %d VNFs\n", found.VIM, len(found.Instances))
+			return nil
+		},
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&yes, "yes", false, "forget without asking")
+	return cmd
+}

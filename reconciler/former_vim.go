@@ -1,0 +1,90 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// FormerVIM is what ran at another VIM than the one to which a file under vims/ leads now: a cluster that was lost and
+// set up again at the same address.
+type FormerVIM struct {
+	VIM string `json:"vim"`
+	// Is is which one it says that it is.
+	Is        string           `json:"is"`
+	Instances []FormerInstance `json:"instances"`
+}
+
+// FormerInstance is one VNF that was instantiated there.
+type FormerInstance struct {
+	Instance string `json:"instance"`
+	Dir      string `json:"dir"`
+	// Was is the VIM at which it was instantiated.
+	Was string `json:"was"`
+}
+
+// FormerVIM returns the VNFs that were instantiated at a former VIM of the name.
+func (v *View) FormerVIM(ctx context.Context, name string) (*FormerVIM, error) {
+	r := v.r
+	settings, err := r.Repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	file := settings.VIMs[name]
+	if file == nil {
+		return nil, fmt.Errorf("%w: there is no vims/%s.yaml", store.ErrNotFound, name)
+	}
+
+	found := &FormerVIM{VIM: name, Instances: []FormerInstance{}}
+	at := desired.Place{Name: name, File: file}
+	if found.Is, err = r.vims.identityOf(ctx, settings, at); err != nil {
+		return nil, fmt.Errorf("ask VIM %s which one it is: %w", name, err)
+	}
+
+	for e := range r.Oplog.InstanceEntries("") {
+		record, err := r.Oplog.Instance(ctx, e.ID)
+		if err != nil {
+			return nil, fmt.Errorf("record of instance %s: %w", e.ID, err)
+		}
+		was := record.VIMs[name]
+		if was == "" || was == found.Is || found.Is == "" {
+			continue
+		}
+		ran, err := r.read(ctx, record.Operated)
+		if err != nil {
+			return nil, err
+		}
+		if ran != nil && len(ran.VIMConnections) > 0 {
+			continue // its VIM of that name is a connection of its own
+		}
+		found.Instances = append(found.Instances, FormerInstance{Instance: e.ID, Dir: record.Operated.Dir, Was: was})
+	}
+	slices.SortFunc(found.Instances, func(a, b FormerInstance) int {
+		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Instance, b.Instance))
+	})
+	return found, nil
+}
+
+// identityOf asks the VIM of the place which one it is.
+func (v *connections) identityOf(ctx context.Context, under *desired.Settings, at desired.Place) (string, error) {
+	if at.Connection != nil {
+		under = nil
+	}
+	_, fp, err := v.open(placeKey(at), under, at)
+	if err != nil {
+		return "", err
+	}
+	v.mu.Lock()
+	c := v.drivers[fp]
+	v.mu.Unlock()
+	if c == nil {
+		return "", fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.Name, drivers.ErrUnavailable)
+	}
+	return c.identify(ctx, v.now())
+}
