@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // client-go slows all errors of a process down by one clock, which isn't that of a test.
@@ -179,10 +180,9 @@ func TestAStoreRestoredFromACopyIsListedAgain(t *testing.T) {
 				notified()
 
 				f.change(x.cut, func() { f.down = x.away > 0; f.version = x.version; delete(f.objects, "b") })
-				time.Sleep(x.away)
+				kit.Pass(x.away)
 				f.change(false, func() { f.down = false })
-				time.Sleep(x.within)
-				synctest.Wait()
+				kit.Pass(x.within)
 
 				if got := names(c); got != "a" {
 					t.Errorf("known are %q after the restore, want what the store has: a", got)
@@ -216,8 +216,7 @@ func TestAnotherClusterAtTheAddressIsNoticed(t *testing.T) {
 
 				// The new one has a higher version: nothing but its identity tells.
 				f.change(x.cut, func() { f.uid, f.version, f.objects = "two", 5000, map[string]int{} })
-				time.Sleep(x.within)
-				synctest.Wait()
+				kit.Pass(x.within)
 
 				if got := names(c); got != "" {
 					t.Errorf("%q of the former cluster is still known", got)
@@ -239,8 +238,7 @@ func TestAKindIsListedAgainWithinTenMinutes(t *testing.T) {
 		f := &fakeCluster{uid: "one", version: 100, objects: map[string]int{"a": 50}}
 		_, _ = watching(t, f)
 
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		kit.Pass(time.Hour)
 
 		f.change(false, func() {
 			if f.lists < 1+6 || f.lists > 1+9 {
