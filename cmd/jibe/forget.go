@@ -12,7 +12,7 @@ import (
 
 // newVIM is the command for VIMs, which are files of the desired repository otherwise.
 func newVIM() *cobra.Command {
-	cmd := &cobra.Command{Use: "vim", Short: "Forget a VIM that is gone for good"}
+	cmd := &cobra.Command{Use: "vim", Short: "Forget a VIM that is gone for good", Example: "  jibe vim forget kube-a"}
 	cmd.AddCommand(newForgetVIM())
 	return cmd
 }
