@@ -17,15 +17,11 @@ import (
 // that names the object) from what it may accept later (it wraps [drivers.ErrUnavailable]).
 func classify(key string, err error) error {
 	var refused *drivers.RefusedError
-	var retired *retiredError
 	switch {
 	case err == nil, errors.As(err, &refused), errors.Is(err, drivers.ErrUnavailable):
 		return err
 	case deniedByWebhook(err):
 		return &drivers.RefusedError{Object: key, Reason: err.Error(), MayPass: true}
-	case errors.As(err, &retired):
-		// A package may bring the definition that serves the version, so it is awaited too.
-		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't serve it in this version (%v): change its apiVersion to %s", err, strings.Join(retired.served, " or ")), Awaited: true}
 	case meta.IsNoMatchError(err):
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err), Awaited: true}
 	case apierrors.IsInvalid(err) && comesLater(err):

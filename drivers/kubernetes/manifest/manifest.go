@@ -323,7 +323,6 @@ func check(file, place, where string, u *unstructured.Unstructured) (manifest, e
 		return refuse("apiVersion %q is malformed", version)
 	}
 	gk := gv.WithKind(kind).GroupKind()
-	nulls(u.Object, gk, true) // charts render labels and annotations without any as null
 	anonymous := InfoOf(gk).Posted && gk != KindEviction && gk != KindBinding
 	if u.Object["metadata"] == nil && anonymous {
 		delete(u.Object, "metadata")

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,52 +35,6 @@ func normalise(u *unstructured.Unstructured, gk schema.GroupKind) {
 		u.Object["data"] = data
 		delete(u.Object, "stringData")
 	}
-}
-
-// nulls treats nulls as the API server does: in a map of strings one is the empty string, as a ConfigMap's key without a
-// value is, and anywhere else it is absent. top says that v is the object itself.
-func nulls(v any, gk schema.GroupKind, top bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		maps.DeleteFunc(v, func(_ string, x any) bool { return x == nil })
-		for name, x := range v {
-			if m, ok := x.(map[string]any); ok && mapsStrings(gk, name, top) {
-				for key := range m {
-					if m[key] == nil {
-						m[key] = ""
-					}
-				}
-			}
-			of := gk
-			if top && name == "metadata" {
-				of = schema.GroupKind{} // it is the same for all kinds
-			}
-			nulls(x, of, false)
-		}
-	case []any:
-		for _, x := range v {
-			nulls(x, gk, false)
-		}
-	}
-}
-
-// mapsStrings reports whether a field is a map of strings, by the types of k8s.io/api. What a field of a custom resource is
-// only its definition knows.
-func mapsStrings(gk schema.GroupKind, field string, top bool) bool {
-	if strings.Contains(gk.Group, ".") && !strings.HasSuffix(gk.Group, ".k8s.io") {
-		return false
-	}
-	switch field {
-	case "labels", "annotations", "matchLabels", "nodeSelector", "volumeAttributes":
-		return true
-	case "data", "binaryData", "stringData":
-		return top && gk.Group == GroupCore
-	case "parameters":
-		return top && gk.Kind == "StorageClass"
-	case "selector":
-		return gk.Group == GroupCore && (gk.Kind == "Service" || gk.Kind == "ReplicationController")
-	}
-	return false
 }
 
 // label marks the object, its selector and what it makes as the instance's, and as
