@@ -323,6 +323,7 @@ func check(file, place, where string, u *unstructured.Unstructured) (manifest, e
 		return refuse("apiVersion %q is malformed", version)
 	}
 	gk := gv.WithKind(kind).GroupKind()
+	settleNulls(u.Object, gv.WithKind(kind))
 	anonymous := InfoOf(gk).Posted && gk != KindEviction && gk != KindBinding
 	if u.Object["metadata"] == nil && anonymous {
 		delete(u.Object, "metadata")

@@ -13,8 +13,7 @@ import (
 // yamlToObject decodes JSON with whole numbers as int64, as Kubernetes has them.
 func yamlToObject(data []byte, into *any) error { return json.Unmarshal(data, into) }
 
-// normalise takes out what an author can't mean (status, what only a
-// server sets) and what the API server stores otherwise than it is written.
+// normalise takes out what an author can't mean (status, what only a server sets) and what the API server stores otherwise than it is written.
 func normalise(u *unstructured.Unstructured, gk schema.GroupKind) {
 	delete(u.Object, "status")
 	for _, f := range []string{"creationTimestamp", "resourceVersion", "uid", "generation", "managedFields", "selfLink"} {
