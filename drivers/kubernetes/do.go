@@ -220,7 +220,7 @@ func (d *Driver) resource(b *drivers.Bounds, obj *unstructured.Unstructured, gk 
 func (d *Driver) unknownKind(gk schema.GroupKind, key string, err error) error {
 	var refused *drivers.RefusedError
 	if errors.As(err, &refused) || meta.IsNoMatchError(err) && !d.watches.Defined(gk) {
-		return classify(key, err)
+		return classify(key, d.retired(gk, key, err))
 	}
 	return fmt.Errorf("look up the kind of %s: %w", key, watched.Unavailable(err))
 }

@@ -8,8 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
@@ -47,6 +49,37 @@ func classify(key string, err error) error {
 		return &drivers.RefusedError{Object: key, Reason: s.Status().Message}
 	}
 	return watched.Unavailable(err)
+}
+
+// moved are the kinds that went from one built-in group to another. Which versions a group
+// serves the API server says itself.
+var moved = map[schema.GroupKind]string{
+	{Group: "extensions", Kind: "DaemonSet"}:     "apps",
+	{Group: "extensions", Kind: "Deployment"}:    "apps",
+	{Group: "extensions", Kind: "ReplicaSet"}:    "apps",
+	{Group: "extensions", Kind: "Ingress"}:       "networking.k8s.io",
+	{Group: "extensions", Kind: "NetworkPolicy"}: "networking.k8s.io",
+}
+
+// retired explains that the API server doesn't know the kind in the manifest's version, where
+// it serves the kind in another one: there is no definition to install. It leaves other errors
+// as they are.
+func (d *Driver) retired(gk schema.GroupKind, key string, err error) error {
+	if !meta.IsNoMatchError(err) {
+		return err
+	}
+	now := gk
+	if group, ok := moved[gk]; ok {
+		now.Group = group
+	}
+	mapping, failed := d.mapper.Find(now)
+	if failed != nil {
+		return err
+	}
+	// A definition can come that has the version; a kind that is built in stays as it is.
+	_, builtIn := manifest.Kinds[now]
+	return &drivers.RefusedError{Object: key, Awaited: !builtIn, Reason: fmt.Sprintf("the cluster doesn't serve this kind in the manifest's version (%v): it serves %s; change apiVersion in the package's manifest, "+
+		"and the fields that differ", err, mapping.GroupVersionKind.GroupVersion())}
 }
 
 // deniedByWebhook says whether an admission webhook refused, whatever status it gave. One

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -131,6 +132,10 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Fo
 	}
 	api, sent, err := d.resource(src.Bounds, obj, gk, s.Object)
 	if meta.IsNoMatchError(err) {
+		var refused *drivers.RefusedError
+		if old := d.retired(gk, s.Object, err); errors.As(old, &refused) && !refused.Awaited {
+			return nil, old
+		}
 		return everyField(secretNames(src), s.Object, obj), nil // its definition comes first
 	}
 	if err != nil {
