@@ -4,11 +4,39 @@ import (
 	"reflect"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 )
+
+// builtIn has the types of the kinds that every API server has.
+var builtIn = types()
+
+func types() *runtime.Scheme {
+	all := runtime.NewScheme()
+	add := runtime.NewSchemeBuilder(admissionv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme,
+		batchv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme,
+		nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme)
+	if err := add.AddToScheme(all); err != nil {
+		panic(err) // two types of one name: a mistake of this list
+	}
+	return all
+}
 
 // settleNulls gives each null of the object the meaning that the API server gives it: an
 // entry of a map, such as of labels or of a ConfigMap's data, has the empty value, and so has
@@ -19,7 +47,7 @@ func settleNulls(object map[string]any, gvk schema.GroupVersionKind) {
 		return
 	}
 	t := reflect.TypeFor[metav1.PartialObjectMetadata]()
-	if typed, err := scheme.Scheme.New(gvk); err == nil {
+	if typed, err := builtIn.New(gvk); err == nil {
 		t = reflect.TypeOf(typed).Elem()
 	}
 	settle(object, t)
