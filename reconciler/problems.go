@@ -111,7 +111,7 @@ func (h headProblems) outstanding(inst *lcm.Instance, err error) {
 func (h headProblems) remains(head desired.Revision, inst *desired.Instance, keys []string) {
 	h.note(head, &desired.Problem{
 		Message: fmt.Sprintf("operation %s was set to FAILED, and left what it had made: %s", inst.Held, some(keys)),
-		Remedy:  "`jibe terminate " + head.Dir + "` ends it, and so does the removal of the directory; `jibe instantiate` takes it over",
+		Remedy:  "POST …/vnf_instances/" + h.id + "/terminate ends it, and so does the removal of " + head.Dir + "; an INSTANTIATE takes it over",
 	})
 }
 

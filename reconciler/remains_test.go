@@ -50,7 +50,7 @@ func TestWhatAFailedInstantiationLeftIsAProblem(t *testing.T) {
 	}
 	w.until("it is a problem", func() bool {
 		p, ok := w.recon.View().Problem(id)
-		return ok && strings.Contains(p.Message, op.ID) && strings.Contains(p.Message, web) && strings.Contains(p.Remedy, "jibe terminate "+dir)
+		return ok && strings.Contains(p.Message, op.ID) && strings.Contains(p.Message, web) && strings.Contains(p.Remedy, id+"/terminate")
 	})
 }
 

@@ -244,8 +244,8 @@ func (a *api) nothingRemains(ctx context.Context, k known) error {
 		return rest.Problem(http.StatusConflict, "VNF instance %s is held after operation %s was set to FAILED, and whether objects of it are left can't be seen now: %v; terminate it, or ask again", k.id, k.head.Held, err)
 	}
 	if len(left) > 0 {
-		return rest.Problem(http.StatusConflict, "VNF instance %s still has %s, which operation %s left when it was set to FAILED: terminate it first (jibe terminate %s), or instantiate it again",
-			k.id, some(left), k.head.Held, k.head.Dir)
+		return rest.Problem(http.StatusConflict, "VNF instance %s still has %s, which operation %s left when it was set to FAILED: terminate it first (POST …/vnf_instances/%s/terminate), or instantiate it again",
+			k.id, some(left), k.head.Held, k.id)
 	}
 
 	return nil

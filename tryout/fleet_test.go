@@ -21,7 +21,8 @@ func TestThePackagesOfTheFleetAreValidAndAreWhatTheyAreCalled(t *testing.T) {
 				pkg[name[len(dir):]] = &fstest.MapFile{Data: []byte(text)}
 			}
 		}
-		for _, problem := range csar.Validate(pkg) {
+		_, problems := csar.Check(pkg)
+		for _, problem := range problems {
 			if problem.Severity != vnfd.Warning {
 				t.Errorf("%s: %s", dir, problem.String())
 			}

@@ -56,6 +56,7 @@ var remedies = map[string]remedy{
 	"jibe audit verify":                  {test: "TestTheAuditLogOfADataDirectoryIsCheckedAndTheFirstBadLineNamed"},
 	"jibe backup":                        {test: "TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster"},
 	"jibe backup --data":                 {test: "TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster"},
+	"jibe vim forget":                    {test: "TestAVIMThatIsGoneForGoodIsForgotten"},
 	"jibe doctor":                        {why: looks},
 	"jibe driver kubernetes-cluster":     {why: names},
 	"jibe heal --wait":                   {why: "a tip of jibe try, which changes nothing of anybody's"},
