@@ -32,7 +32,8 @@ func (r *Renderer) Change(before, after drivers.Source) error {
 	if err != nil {
 		return err
 	}
-	if updatesContainers(before, after) {
+	// In another generation, what a container update brings is built next to what runs: that is a blue-green change.
+	if updatesContainers(before, after) && is.Desired.Generation == was.Desired.Generation {
 		if err := is.keepsUnits(was); err != nil {
 			return err
 		}

@@ -160,6 +160,17 @@ func TestContainerUpdatesThatCanNotBeDoneAreRefusedByName(t *testing.T) {
 			t.Errorf("\ngot  %s\nwant %s", got, want)
 		}
 	})
+	t.Run("an update in another generation", func(t *testing.T) {
+		at := func(content string) map[string]string { return map[string]string{"one.yaml": content, "web.yaml": web} }
+		before := sample.Packaged("i1", "ns", filesOf(at(fixed("a"))), sample.Workloads("web"), nil)
+		after := sample.Updated(before, filesOf(at(fixed("b"))), path)
+		in := *after.Instance
+		in.Generation, in.Update.Strategy = "1", desired.BlueGreen
+		after.Instance = &in
+		if got := refusal(t, before, after); got != "" {
+			t.Error(got)
+		}
+	})
 	t.Run("a second update of an immutable map", func(t *testing.T) {
 		at := func(content string) map[string]string { return map[string]string{"one.yaml": content, "web.yaml": web} }
 		before := sample.Packaged("i1", "ns", filesOf(at(sample.ConfigMap("one", "a"))), sample.Workloads("web"), nil)
