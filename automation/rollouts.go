@@ -95,8 +95,9 @@ type Rollouts struct {
 	// files and ledgers are what was parsed, by hash.
 	files   *lru.Cache[string, parsedRollout]
 	ledgers *lru.Cache[string, *desired.Ledger]
-	// whole are ledgers, by their texts' digests, of which it is known that they lack no attempts.
-	whole  *lru.Cache[string, struct{}]
+	// whole is the digest of the last text of a ledger, by its file, of which it is known that it lacks no attempts. An
+	// older text isn't whole: git revert brings back exactly such a one.
+	whole  *lru.Cache[string, string]
 	checks *checks
 	pulls  pulls
 	mu     sync.Mutex // one pass at a time
@@ -126,7 +127,7 @@ func NewRollouts(c RolloutConfig) *Rollouts {
 	var err, lerr, werr error
 	r.files, err = lru.New[string, parsedRollout](256)
 	r.ledgers, lerr = lru.New[string, *desired.Ledger](64)
-	r.whole, werr = lru.New[string, struct{}](256)
+	r.whole, werr = lru.New[string, string](256)
 	if err != nil || lerr != nil || werr != nil {
 		panic(errors.Join(err, lerr, werr)) // only for a size that isn't positive
 	}
@@ -407,7 +408,7 @@ func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave i
 		return out, fmt.Errorf("commit: %w", err)
 	}
 	if x.ledgerText != nil { // else there may have been one that was reverted
-		r.whole.Add(digestOf(x.ledgerFile, string(text)), struct{}{})
+		r.whole.Add(x.ledgerFile, digestOf(x.ledgerFile, string(text)))
 	}
 	return out, nil
 }

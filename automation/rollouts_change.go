@@ -124,6 +124,9 @@ func (r *Rollouts) backOf(ctx context.Context, s *seen, id string) (desired.Chan
 		if !known || requested(e) || !failed && !unbegun && busy(h, e) != "" {
 			return nil, errMoved
 		}
+		if unbegun && e.Open == "" && e.Operated.Tree == h.Tree {
+			return nil, errMoved // it has begun and ended meanwhile
+		}
 		if unbegun && e.Open != "" {
 			if op, err := r.Oplog.Operation(ctx, e.Open); err != nil || op.State != lcm.Starting {
 				return nil, errMoved // it has begun meanwhile, and comes to its end

@@ -172,11 +172,16 @@ func TestGitRevertOfAWaveLeavesItsInstancesAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		begins  bool // before the revert
 		commits int
+		goesOn  bool // the process, which remembers the ledgers that it wrote
 	}{
-		"that waits for its window":     {commits: 1},
-		"that was begun":                {begins: true, commits: 1},
-		"that was completed":            {begins: true, commits: 2},
-		"with the start of the rollout": {commits: 2},
+		"that waits for its window":               {commits: 1},
+		"that was begun":                          {begins: true, commits: 1},
+		"that was completed":                      {begins: true, commits: 2},
+		"with the start of the rollout":           {commits: 2},
+		"that waits, without a restart":           {commits: 1, goesOn: true},
+		"that was completed, without a restart":   {begins: true, commits: 2, goesOn: true},
+		"with the start, and without a restart":   {commits: 2, goesOn: true},
+		"that was begun, and without any restart": {begins: true, commits: 1, goesOn: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newRolling(t, directFile+"after: {approve: true}\n")
@@ -201,7 +206,9 @@ func TestGitRevertOfAWaveLeavesItsInstancesAlone(t *testing.T) {
 			if w.head() != before {
 				t.Fatal("the revert has reverted nothing")
 			}
-			w.process = nil // a restart remembers nothing
+			if !c.goesOn {
+				w.process = nil // a restart remembers nothing
+			}
 			for range 3 {
 				w.goOn()
 				w.begin()
@@ -214,6 +221,9 @@ func TestGitRevertOfAWaveLeavesItsInstancesAlone(t *testing.T) {
 			st := w.status()
 			if len(st.Passed) != 1 || !strings.Contains(st.Passed[0].Reason, "reverted") && st.Passed[0].Reason != rollout.LeftReason {
 				t.Errorf("%+v is passed over, in %s", st.Passed, st.Phase)
+			}
+			if st.Phase != rollout.Halted {
+				t.Errorf("the rollout is %s, and would bring to others what was taken back", st.Phase)
 			}
 		})
 	}

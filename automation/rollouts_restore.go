@@ -21,7 +21,7 @@ const (
 // process wrote, or has compared before, isn't compared again.
 func (r *Rollouts) restore(ctx context.Context, s *seen) (bool, error) {
 	key := digestOf(s.ledgerFile, string(s.ledgerText))
-	if r.whole.Contains(key) {
+	if last, known := r.whole.Get(s.ledgerFile); known && last == key {
 		return false, nil
 	}
 	since := s.l.Started.Add(-clockSlack)
@@ -45,7 +45,7 @@ func (r *Rollouts) restore(ctx context.Context, s *seen) (bool, error) {
 	}
 	restored := rollout.Restore(s.l, earlier, func(instance string) string { return s.heads[instance].Tree }, r.Now())
 	if restored == nil {
-		r.whole.Add(key, struct{}{})
+		r.whole.Add(s.ledgerFile, key)
 		return false, nil
 	}
 	subject := fmt.Sprintf("Note what was reverted of rollout %s", s.r.Name)

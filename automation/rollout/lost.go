@@ -11,7 +11,7 @@ const revertedReason = "a commit reverted it together with what the ledger said 
 
 // Restore returns the ledger l with the attempts that earlier versions of it have, and nil where it lacks none: the
 // commit that begins with a wave has them, too, so that git revert of it takes them out. tree is that of an instance's
-// directory at head. Only what stands where the attempt began from was reverted; an attempt that was failed is an
+// directory at head. A ledger to which it gives attempts back is halted. Only what stands where the attempt began from was reverted; an attempt that was failed is an
 // admin's to remove, as is any other of an instance that was left at the target.
 func Restore(l *desired.Ledger, earlier []*desired.Ledger, tree func(instance string) string, now time.Time) *desired.Ledger {
 	next := l.Clone()
@@ -49,6 +49,9 @@ func Restore(l *desired.Ledger, earlier []*desired.Ledger, tree func(instance st
 	}
 	if !restored {
 		return nil
+	}
+	if next.Halted == nil { // what a person takes back is not to go to all others
+		next.Halted = &desired.Halt{At: now, Reason: "a commit reverted what it had done"}
 	}
 
 	return next

@@ -12,6 +12,9 @@ func (d *decider) undone() int {
 			continue
 		}
 		a.Outcome, a.Reason, d.changed = desired.OutcomeSuperseded, LeftReason, true
+		if f.Found == Superseded && f.Reason != "" {
+			a.Reason = f.Reason
+		}
 		if f.Back { // else it was scaled, or edited otherwise
 			wave = max(wave, a.Wave)
 		}
