@@ -256,9 +256,9 @@ func (p *planner) renew(objects []Object) {
 	}
 }
 
-// blocked reports whether an owner that makes its units in their order makes none as long as
-// this one isn't ready: neither the others' successors nor what is missing can be waited for.
-func (p *planner) blocked(u *Unit) bool { return p.objects[u.Owner].Ordered && !u.Ready }
+// blocked reports whether the owner makes no unit as long as this one is there: neither the others' successors nor what is
+// missing can be waited for.
+func (p *planner) blocked(u *Unit) bool { return u.Blocks }
 
 func renewal(u *Unit) Step {
 	return Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: u.Outdated}

@@ -71,7 +71,7 @@ func (o *ordered) observe(key string) plan.Observed {
 			Ready: u.ready && !u.leaving, Deleting: u.leaving,
 		}
 		if u.template != "now" && !u.ready && !u.leaving {
-			x.Outdated = "it has a former template"
+			x.Outdated, x.Blocks = "it has a former template", true
 		}
 		seen.Units = append(seen.Units, x)
 	}

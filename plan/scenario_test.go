@@ -230,7 +230,7 @@ func (s *scenario) set(section string, words []word) error {
 		u := plan.Unit{Key: words[1].key, ID: "1"}
 		created := 0 // the hour
 		if err := attributes(words[2:], map[string]any{"is": &u.ID, "vdu": &u.VDU, "of": &u.Owner, "ready": &u.Ready,
-			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "generation": &u.Generation, "dead": &u.Dead, "orphan": &u.Orphan, "stopped": &u.Stopped, "grace": &u.Grace, "created": &created}); err != nil {
+			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "blocks": &u.Blocks, "generation": &u.Generation, "dead": &u.Dead, "orphan": &u.Orphan, "stopped": &u.Stopped, "grace": &u.Grace, "created": &created}); err != nil {
 			return err
 		}
 		if created > 0 {

@@ -221,6 +221,8 @@ type Unit struct {
 	// Outdated, if not empty, says in what the unit differs from what its owner makes
 	// now, where the owner won't replace it by itself (a ReplicaSet).
 	Outdated string `json:"-"`
+	// Blocks reports whether the owner makes and replaces no unit until this one, which isn't ready, is gone.
+	Blocks bool `json:"-"`
 	// Dead, if not empty, says why this incarnation will never run again, where its
 	// owner won't make a successor by itself (a server that was deleted behind Heat).
 	Dead string `json:"-"`

@@ -40,8 +40,8 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 			if m := manual[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
 				u.Outdated = m.outdated(f)
 			}
-			if u.Outdated == "" {
-				u.Outdated = v.blocks(f)
+			if why := v.blocks(f); why != "" {
+				u.Outdated, u.Blocks = cmp.Or(u.Outdated, why), true
 			}
 			if by := c.autoscaler(u.Owner); by != "" {
 				u.Metadata["autoscaler"] = by

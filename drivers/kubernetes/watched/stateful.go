@@ -62,7 +62,8 @@ func (v *view) blocks(f *Fact) string {
 		return ""
 	}
 
-	abandoned := f.pod.template != set.set.former && f.pod.template != set.revision
+	// With OnDelete the controller never says which template all pods had last.
+	abandoned := !set.manual && f.pod.template != set.set.former && f.pod.template != set.revision
 	if !abandoned && f.failure == "" && f.pod.idle > set.written {
 		return ""
 	}
