@@ -108,9 +108,11 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 	if err != nil {
 		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
-	if record, err := x.oplog.Instance(ctx, x.id); err != nil {
+	record, err := x.oplog.Instance(ctx, x.id)
+	if err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", x.id, err)
-	} else if err := x.sameVIMs(ctx, a, record); err != nil {
+	}
+	if err := x.sameVIMs(ctx, a, record); err != nil {
 		return 0, x.outcomes.blind(ctx, a, err)
 	}
 	for range staleBatches {
@@ -118,6 +120,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		look, seeing := x.traces.Start(ctx, "observe", trace.Internal)
 		err := x.observe(look, a)
 		seeing.Stop(err != nil)
+		if err == nil {
+			err = x.sameVIMs(ctx, a, record) // once more: what was seen may be of another cluster at the same address
+		}
 		if err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -89,6 +90,10 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request) error {
 	return rest.Reply(w, r, http.StatusOK, a.shownOperation(r.Context(), op))
 }
 
+// remainsWithin bounds the look at a VIM for what a failed operation leaves: one that hangs must not keep the operation from
+// being set to FAILED.
+const remainsWithin = 5 * time.Second
+
 // leaves returns what an operation leaves at its VIM if it is set to FAILED now, and what to do about it; "" if git says
 // afterwards that the VNF runs.
 func (a *api) leaves(ctx context.Context, id string) string {
@@ -96,7 +101,9 @@ func (a *api) leaves(ctx context.Context, id string) string {
 	if err != nil || op.State != lcm.FailedTemp || op.Type != lcm.Instantiate {
 		return ""
 	}
-	left, err := a.View.Remains(ctx, op.Instance)
+	looking, cancel := context.WithTimeout(ctx, remainsWithin)
+	defer cancel()
+	left, err := a.View.Remains(looking, op.Instance)
 	switch {
 	case err != nil:
 		a.Log.WarnContext(ctx, "what a failed instantiation leaves can't be seen", "instance", op.Instance, "operation", id, "error", err)

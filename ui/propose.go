@@ -367,12 +367,16 @@ func (s *Service) decide(ctx context.Context, who auth.Identity, p *proposePage)
 			p.NoCommit = b.Why
 		}
 	}
+	fails := "Jibe commits the directory as it was before the operation, with held: "
+	if op.Type == lcm.Instantiate {
+		fails = "Jibe commits that the VNF isn't to run, with held: "
+	}
 	p.NoBranch = "what is asked of an operation is no change of a file alone"
 	p.Effect = map[string]string{
 		"retry":    "No commit is made: the operation goes on with the same revision, from what is there now.",
 		"cancel":   "No commit is made now. An operation that hasn't begun is rolled back, which commits the directory as it was before; any other goes to FAILED_TEMP.",
 		"rollback": "The operation takes back what it did. Then Jibe commits the directory as it was before the operation:",
-		"fail":     "The operation ends as FAILED. Jibe commits the directory as it was before the operation, with held: " + op.ID + ", so that nothing is done until the next request or commit:",
+		"fail":     "The operation ends as FAILED. " + fails + op.ID + ", so that nothing is done until the next request or commit:",
 	}[p.Asked.Action]
 	if p.Asked.Action != "rollback" && p.Asked.Action != "fail" {
 		return nil
@@ -390,6 +394,14 @@ func (s *Service) decide(ctx context.Context, who auth.Identity, p *proposePage)
 		if then, err = s.Repo.Files(ctx, op.Before); err != nil {
 			return err
 		}
+	}
+	if p.Asked.Action == "fail" && op.Type == lcm.Instantiate { // it keeps what it was asked for, until its objects have ended
+		then = maps.Clone(now)
+		text, err := desired.Edit(head.Dir+"/"+desired.InstanceFile, now[desired.InstanceFile], desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
+		if err != nil {
+			return err
+		}
+		then[desired.InstanceFile] = text
 	}
 	p.Diffs = diffFiles(head.Dir, now, then, Hide(s.secretNames(ctx, head.Revision)))
 	return nil

@@ -70,10 +70,7 @@ func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
 // forwards returns the commit that takes effect of a local branch that moved on. What came through a push or a landing was
 // judged before, and Jibe's own commits need no judge; any other change was made on the host, and met no hook.
 func (r *Repo) forwards(ctx context.Context, was, head string, start bool) (string, error) {
-	if judged, err := r.isJudged(ctx, was, head); err != nil || judged {
-		return head, err
-	}
-	err := r.judgeMove(ctx, was, head)
+	err := r.judgeSteps(ctx, was, head)
 	if !errors.Is(err, errHeld) {
 		return head, err
 	}
@@ -86,37 +83,47 @@ func (r *Repo) forwards(ctx context.Context, was, head string, start bool) (stri
 	return "", fmt.Errorf("%w (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", err, r.opt.Dir, r.ref(), was)
 }
 
-// maxJudgedSteps bounds the commits that isJudged looks at. Jibe writes fewer between two moments at which the store
-// remembers where the branch is.
-const maxJudgedSteps = 10_000
-
-// isJudged reports whether every step from one commit to a later one was pushed through Jibe's hook, landed, or is Jibe's own.
-func (r *Repo) isJudged(ctx context.Context, was, head string) (bool, error) {
-	for range maxJudgedSteps {
-		if head == was {
-			return true, nil
-		}
+// judgeSteps judges each step from one commit to a later one that wasn't pushed through Jibe's hook, has not landed, and isn't
+// Jibe's own. Steps are judged one by one: a start may find many, and what each ended by itself was meant.
+func (r *Repo) judgeSteps(ctx context.Context, was, head string) error {
+	tip := head
+	for head != was {
 		push, err := r.pushedBy(ctx, head)
 		if err != nil {
-			return false, err
+			return err
 		}
-		if push != nil {
-			if head = push.Old; head == "" {
-				return false, nil
-			}
+		if push != nil && push.Old != "" {
+			head = push.Old
 			continue
 		}
 		data, err := r.objects.Get(ctx, git.KindCommit, head)
 		if err != nil {
-			return false, r.damaged("commit "+head, err)
+			return r.damaged("commit "+head, err)
 		}
 		c, err := r.commit(ctx, head)
-		if err != nil || !r.sealed(data) || len(c.Parents) == 0 {
-			return false, err
+		if err != nil {
+			return err
+		}
+		if len(c.Parents) > 0 && r.sealed(data) {
+			head = c.Parents[0]
+			continue
+		}
+
+		// A merge may have what is in effect as its second parent, and any content: then it is one step from there.
+		if len(c.Parents) == 0 {
+			return r.judgeMove(ctx, was, tip)
+		}
+		if follows, err := r.has(ctx, was, c.Parents[0]); err != nil {
+			return err
+		} else if !follows {
+			return r.judgeMove(ctx, was, head)
+		}
+		if err := r.judgeMove(ctx, c.Parents[0], head); err != nil {
+			return err
 		}
 		head = c.Parents[0]
 	}
-	return false, nil
+	return nil
 }
 
 // followsOn is [Repo.has]. It starts no git process for a commit directly on top of the other, as most pushes are.

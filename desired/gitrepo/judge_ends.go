@@ -22,39 +22,43 @@ const maxCountReads = 10_000
 
 // judgeEnds returns the problem of a change that ends more instances than a slip may, nil if it ends few, or says how many.
 // Every door of the desired branch asks it: a push, a landing, the fetch from a remote, a local branch that was moved, and
-// what jibe validate reads. root is the tree before the change, ended are the directories of the instances that end, and
-// options those of the push ("terminate=12").
-func (r *Reader) judgeEnds(ctx context.Context, root string, ended, options []string) ([]*desired.Problem, error) {
-	if slices.Contains(options, fmt.Sprintf("terminate=%d", len(ended))) {
+// what jibe validate reads. root is the tree before the change, and options are those of the push ("terminate=12").
+func (r *Reader) judgeEnds(ctx context.Context, root string, e ends, options []string) ([]*desired.Problem, error) {
+	n := len(e.dirs)
+	if slices.Contains(options, fmt.Sprintf("terminate=%d", n)) {
 		return nil, nil
 	}
-	why, err := r.endsTooMany(ctx, root, ended)
+	why, err := "", error(nil)
+	if n > maxEnds {
+		why = fmt.Sprintf("; more than %d must be meant", maxEnds)
+	} else {
+		why, err = r.endsTooMany(ctx, root, e.running)
+	}
 	if err != nil || why == "" {
 		return nil, err
 	}
 	return []*desired.Problem{{
 		File:    instancesDir,
-		Message: fmt.Sprintf("this change would terminate or remove %d instances%s", len(ended), why),
-		Remedy:  fmt.Sprintf("if that is meant: git push -o terminate=%d; what a forge has merged is taken with: jibe accept", len(ended)),
+		Message: fmt.Sprintf("this change would terminate or remove %d instances%s", n, why),
+		Remedy:  fmt.Sprintf("if that is meant: git push -o terminate=%d; what a forge has merged is taken with: jibe accept", n),
 	}}, nil
 }
 
-// endsTooMany returns the rule by which a change ends too many, "" for none.
+// ends are the directories of the instances that a change ends or removes, and those of them that run.
+type ends struct{ dirs, running []string }
+
+// endsTooMany returns the rule by which a change ends too many of those that run, "" for none.
 func (r *Reader) endsTooMany(ctx context.Context, root string, ended []string) (string, error) {
 	n := len(ended)
 	if n < 2 {
 		return "", nil
 	}
-	if n > maxEnds {
-		return fmt.Sprintf("; more than %d must be meant", maxEnds), nil
-	}
-
 	all, err := r.countInstances(ctx, root, instancesDir, partOfAll*n)
 	if err != nil {
 		return "", err
 	}
 	if all < partOfAll*n {
-		return fmt.Sprintf(" of %d; more than a fifth must be meant", all), nil
+		return fmt.Sprintf("; %d of %d is more than a fifth, which must be meant", n, all), nil
 	}
 
 	folders := map[string]int{}
@@ -72,7 +76,7 @@ func (r *Reader) endsTooMany(ctx context.Context, root string, ended []string) (
 			return "", err
 		}
 		if has <= folders[folder] {
-			return fmt.Sprintf(", and with them all %d of %s; that must be meant", has, folder), nil
+			return fmt.Sprintf("; all %d of %s must be meant", has, folder), nil
 		}
 	}
 	return "", nil
@@ -107,20 +111,23 @@ func (r *Reader) countInstances(ctx context.Context, root, folder string, most i
 	return n, nil
 }
 
-// ended returns the directories of the instances that the difference ends or removes. What is held instead isn't among them.
-func (d difference) ended() []string {
+// ended returns what the difference ends or removes. What is held instead isn't among it.
+func (d difference) ended() ends {
 	held := map[string]bool{}
 	for _, l := range d.losses {
 		held[l.was.Instance] = l.running || l.moved()
 	}
-	var out []string
+	var out ends
 	for _, c := range d.changes {
 		was, now := d.slots[c.Before], d.slots[c.After]
 		if was != nil && !held[c.Before.Instance] && (now == nil || desired.IsInstantiated(was.state()) && !desired.IsInstantiated(now.state())) {
-			out = append(out, c.Before.Dir)
+			out.dirs = append(out.dirs, c.Before.Dir)
+			if desired.IsInstantiated(was.state()) {
+				out.running = append(out.running, c.Before.Dir)
+			}
 		}
 	}
-	slices.Sort(out)
+	slices.Sort(out.dirs)
 	return out
 }
 
@@ -134,14 +141,16 @@ func (r *Repo) judgeMove(ctx context.Context, from, to string) error {
 	r.mu.RLock()
 	x := r.index
 	r.mu.RUnlock()
-	ended := slices.DeleteFunc(d.ended(), func(dir string) bool { // a second file of an id that another has, or that is held
+	notObeyed := func(dir string) bool { // a second file of an id that another has, or that is held
 		s := x.byDir.get(dir)
 		if s == nil {
 			return false
 		}
 		owner := x.byID.get(s.rev.Instance)
 		return owner == nil || owner.rev.Dir != dir
-	})
+	}
+	ended := d.ended()
+	ended.dirs, ended.running = slices.DeleteFunc(ended.dirs, notObeyed), slices.DeleteFunc(ended.running, notObeyed)
 	m := headMove{changes: d.dirs}
 	m.slots = make([]*slot, len(m.changes))
 	newRoot, err := r.rootOf(ctx, to)
@@ -152,7 +161,7 @@ func (r *Repo) judgeMove(ctx context.Context, from, to string) error {
 		return err
 	}
 	for _, c := range m.changes[len(d.dirs):] {
-		ended = append(ended, c.dir)
+		ended.dirs, ended.running = append(ended.dirs, c.dir), append(ended.running, c.dir)
 	}
 	oldRoot, err := r.rootOf(ctx, from)
 	if err != nil {
@@ -164,6 +173,6 @@ func (r *Repo) judgeMove(ctx context.Context, from, to string) error {
 		return err
 	}
 	e := d.effect()
-	e.Ends = ended
+	e.Ends = ended.dirs
 	return fmt.Errorf("%w: commit %s: %s: %s", errHeld, to, problems[0].Message, e)
 }

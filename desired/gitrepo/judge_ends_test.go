@@ -30,7 +30,7 @@ func TestAChangeThatEndsManyMustBeMeant(t *testing.T) {
 	}{
 		"one of one":                   {map[string]int{"a": 1}, []string{"a/vnf0"}, ""},
 		"one of two":                   {map[string]int{"a": 2}, []string{"a/vnf0"}, ""},
-		"two of nine":                  {map[string]int{"a": 9}, []string{"a/vnf0", "a/vnf1"}, "2 instances of 9; more than a fifth"},
+		"two of nine":                  {map[string]int{"a": 9}, []string{"a/vnf0", "a/vnf1"}, "2 of 9 is more than a fifth"},
 		"two of ten":                   {map[string]int{"a": 10}, []string{"a/vnf0", "a/vnf1"}, ""},
 		"a site of two":                {map[string]int{"a": 2, "b": 20}, []string{"a"}, ""},
 		"a site of three":              {map[string]int{"a": 3, "b": 20}, []string{"a"}, "all 3 of instances/a"},
@@ -39,7 +39,7 @@ func TestAChangeThatEndsManyMustBeMeant(t *testing.T) {
 		"a site of six of sixty":       {map[string]int{"a": 6, "b": 54}, []string{"a"}, "all 6 of instances/a"},
 		"eleven of a hundred":          {map[string]int{"a": 100}, strings.Fields("a/vnf0 a/vnf1 a/vnf2 a/vnf3 a/vnf4 a/vnf5 a/vnf6 a/vnf7 a/vnf8 a/vnf9 a/vnf10"), "11 instances; more than 10"},
 		"ten of a hundred":             {map[string]int{"a": 100}, strings.Fields("a/vnf0 a/vnf1 a/vnf2 a/vnf3 a/vnf4 a/vnf5 a/vnf6 a/vnf7 a/vnf8 a/vnf9"), ""},
-		"all of two, in no site":       {map[string]int{"": 2}, []string{"vnf0", "vnf1"}, "2 instances of 2"},
+		"all of two, in no site":       {map[string]int{"": 2}, []string{"vnf0", "vnf1"}, "2 of 2 is more than a fifth"},
 		"a site that is not wholly so": {map[string]int{"a": 3, "a/x": 1, "b": 20}, []string{"a/vnf0", "a/vnf1", "a/vnf2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestALocalBranchMovedOnTheHostIsJudged(t *testing.T) {
 	person.remove("instances/b")
 	many := person.push("End a site, past the hook")
 	kit.Until(t, "the branch is held", func() bool { return errors.Is(r.Health(), errHeld) })
-	if said := r.Health().Error(); r.Head() != first || len(r.List()) != 7 || !strings.Contains(said, "3 instances of 7") || !strings.Contains(said, "3 end (b/vnf0, b/vnf1, b/vnf2)") {
+	if said := r.Health().Error(); r.Head() != first || len(r.List()) != 7 || !strings.Contains(said, "3 of 7 is more than a fifth") || !strings.Contains(said, "3 end (b/vnf0, b/vnf1, b/vnf2)") {
 		t.Errorf("%s is in effect with %d instances: %s", r.Head(), len(r.List()), said)
 	}
 	shown, err := r.Held(t.Context())

@@ -48,7 +48,9 @@ type pushLog struct {
 	name    string          // of the file
 	pending map[string]Push // by New; not seen at the branch yet
 	landed  map[string]Push // by New; of this process
-	lines   int             // in the file
+	// recalled are those of a former process, by New, while the repository opens. Git may have taken them.
+	recalled map[string]Push
+	lines    int // in the file
 }
 
 // Pushers keeps who pushed through mirrors, where every process that has one finds it: a commit comes
@@ -140,18 +142,45 @@ func appendSynced(name string, data []byte, made bool) error {
 	return err
 }
 
-// recoverPushes reads the pushes that a former process wrote down, and notes those that git
-// took. A push that git took without an answer is noted like any other.
+// recallPushes reads the pushes that a former process wrote down and git may have taken: before the branch is read, as what
+// was pushed isn't judged again ([Repo.judgeSteps]).
+func (r *Repo) recallPushes() error {
+	l := &r.pushes
+	l.name = filepath.Join(ownDir(r.opt.Dir), "pushes")
+	l.pending, l.landed, l.recalled = map[string]Push{}, map[string]Push{}, map[string]Push{}
+	data, err := l.read()
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(data) {
+		var p Push
+		if json.Unmarshal(line, &p) == nil && line[len(line)-1] == '\n' && git.IsHash(p.New) {
+			l.recalled[p.New] = p
+		}
+	}
+	return nil
+}
+
+// read returns the file, nil if there is none.
+func (l *pushLog) read() ([]byte, error) {
+	data, err := os.ReadFile(l.name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read who pushed: %w", err)
+	}
+	return data, nil
+}
+
+// recoverPushes notes those of the recalled pushes that git took. A push that git took without an answer is noted like any
+// other.
 func (r *Repo) recoverPushes(ctx context.Context) error {
 	l := &r.pushes
-	l.name, l.pending, l.landed = filepath.Join(ownDir(r.opt.Dir), "pushes"), map[string]Push{}, map[string]Push{}
-	data, err := os.ReadFile(l.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	data, err := l.read()
 	if err != nil {
-		return fmt.Errorf("read who pushed: %w", err)
+		return err
 	}
+	l.mu.Lock()
+	l.recalled = nil // below are those that git took; the others went with their pusher
+	l.mu.Unlock()
 	head := r.Head()
 	for line := range bytes.Lines(data) {
 		l.lines++
@@ -244,6 +273,9 @@ func (r *Repo) pushedBy(ctx context.Context, commit string) (*Push, error) {
 	p, ok := r.pushes.landed[commit]
 	if !ok {
 		p, ok = r.pushes.pending[commit]
+	}
+	if !ok {
+		p, ok = r.pushes.recalled[commit]
 	}
 	r.pushes.mu.Unlock()
 	if ok {

@@ -231,6 +231,9 @@ func (r *Repo) open(ctx context.Context) error {
 	if err := r.breakLocks(); err != nil {
 		return err
 	}
+	if err := r.recallPushes(); err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
 	if r.opt.Remote != "" {
 		if err := r.sent.recall(); err != nil {
 			return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)

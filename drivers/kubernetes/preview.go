@@ -109,7 +109,9 @@ func (d *Driver) namespaceTakes(ctx context.Context, src drivers.Source, r *mani
 	if err != nil {
 		return nil // which the preview of the step itself reports
 	}
-	if _, err := d.patch(ctx, api, sent, true); apierrors.IsNotFound(err) {
+	// Another thing may be missing too, such as the role of a binding, which comes with the same plan.
+	_, err = d.patch(ctx, api, sent, true)
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces" {
 		return drivers.About("dry run of "+s.Object, classifyAs(src.Bounds, s.Object, err))
 	}
 

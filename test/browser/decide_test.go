@@ -79,7 +79,7 @@ func TestAFailedOperationIsDecidedByButtonsThatSayWhatTheyCommit(t *testing.T) {
 	}{
 		{1, "retry", "No commit is made", "COMPLETED", false, func() { cloud.Fail(browser.Object(1), "") }},
 		{2, "rollback", "Then Jibe commits the directory as it was before the operation", "ROLLED_BACK", true, func() {}},
-		{3, "fail", "Jibe commits the directory as it was before the operation, with held: ", "FAILED", true, func() {}},
+		{3, "fail", "Jibe commits that the VNF isn't to run, with held: ", "FAILED", true, func() {}},
 	} {
 		t.Run(c.action, func(t *testing.T) {
 			tab := tab.For(t)

@@ -23,18 +23,35 @@ import (
 // run keeps the facts of the kind up to date until ctx ends. Whenever [kindCache.relist] is called, and at the least
 // every [relistMost], all is listed again.
 func (k *kindCache) run(ctx context.Context, client dynamic.Interface, mapping *meta.RESTMapping) {
+	pause := relistPause
 	for ctx.Err() == nil {
 		watching, end := context.WithCancel(ctx)
 		k.cache.mu.Lock()
 		k.end, k.void = end, false
 		k.cache.mu.Unlock()
 
-		due := time.AfterFunc(relistAfter(), end)
+		due, began := time.AfterFunc(relistAfter(), end), time.Now()
 		k.follow(watching, client, mapping)
 		due.Stop()
 		end()
+
+		if time.Since(began) >= relistCalm {
+			pause = relistPause
+			continue
+		}
+		select { // an address that leads to two clusters in turn has every list set the watches back
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, relistCalm)
 	}
 }
+
+// The pause before a kind is listed again whose watch ended within relistCalm; it doubles up to that.
+const (
+	relistPause = 100 * time.Millisecond
+	relistCalm  = 30 * time.Second
+)
 
 // relist ends the present watch of the kind, so that all is listed again. Cache.mu is held.
 func (k *kindCache) relist() {
