@@ -87,7 +87,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 	}
 	for _, check := range []func() ([]*desired.Problem, error){
 		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
-		func() ([]*desired.Problem, error) { return r.checkSpelling(ctx, root, d.dirs) },
+		func() ([]*desired.Problem, error) { return r.checkSpelling(ctx, oldRoot, root, d.dirs) },
 		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
 		func() ([]*desired.Problem, error) { return r.judgeEnds(ctx, oldRoot, d.ended(), policy.Options) },
 		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },

@@ -14,7 +14,7 @@ import (
 
 // checkSpelling refuses a new instance of which a folder is spelled like another one next to it but for case or the Unicode
 // form. A clone on macOS or Windows has only one of the two, and its next commit would remove the other.
-func (r *Reader) checkSpelling(ctx context.Context, root string, dirs []dirChange) ([]*desired.Problem, error) {
+func (r *Reader) checkSpelling(ctx context.Context, oldRoot, root string, dirs []dirChange) ([]*desired.Problem, error) {
 	folders := map[string]map[string]string{} // by tree, and by spelling without case and form: the first name
 	fold := func(name string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(name))) }
 	clash := func(tree, name string) (string, error) {
@@ -54,7 +54,11 @@ func (r *Reader) checkSpelling(ctx context.Context, root string, dirs []dirChang
 			if err != nil {
 				return nil, r.damaged("folder "+at, err)
 			}
-			if other != "" {
+			_, known, err := r.lookupPath(ctx, oldRoot, path.Join(at, name)) // what was there before isn't this push's fault
+			if err != nil {
+				return nil, r.damaged("folder "+path.Join(at, name), err)
+			}
+			if other != "" && !known {
 				out = append(out, &desired.Problem{File: path.Join(d.dir, desired.InstanceFile),
 					Message: fmt.Sprintf("%s and %s differ only in case or Unicode form: a clone on macOS or Windows has one of them", path.Join(at, name), path.Join(at, other)),
 					Remedy:  "rename the new one"})

@@ -442,6 +442,12 @@ func (x *index) apply(m headMove) []string {
 			x.hold(l.was.Instance, &hold{slot: *l.before.obeyed(), by: l.now.Dir})
 		}
 	}
+	for _, l := range m.losses {
+		// What moved into the place of a directory that is held stands as it was, too.
+		if s := was[l.now.Instance]; !l.moved() && s != nil && s.rev.Dir != l.now.Dir && x.byID.get(l.now.Instance) == nil && len(x.claimants(l.now.Instance)) == 0 {
+			x.hold(l.now.Instance, &hold{slot: *s.obeyed(), by: l.now.Dir})
+		}
+	}
 	var ids []string
 	for id, before := range touched {
 		x.settle(id, was[id])

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	storebranch "github.com/jibe-vnfm/jibe/store/branch"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -112,5 +114,34 @@ func TestALocalBranchMovedOnTheHostIsJudged(t *testing.T) {
 	kit.Until(t, "the push is followed", func() bool { return r.Refresh(t.Context()) == nil && r.Head() == pushed })
 	if len(r.List()) != 0 {
 		t.Errorf("%d instances are left", len(r.List()))
+	}
+}
+
+func TestAMeantPushIsFollowedAfterAKill(t *testing.T) {
+	t.Parallel()
+
+	opt := Options{
+		Dir: filepath.Join(t.TempDir(), "desired.git"), Key: []byte(strings.Repeat("k", 32)),
+		Accepted: storebranch.NewAccepted(sharedStore(t), "main", "test"),
+	}
+	r := openRepo(t, opt)
+	person := commitTo(t, r.opt.Dir)
+	fleet(person, map[string]int{"a": 4, "b": 3})
+	first := person.push("Begin")
+	kit.Until(t, "it is followed", func() bool { return r.Refresh(t.Context()) == nil && r.Head() == first })
+
+	person.remove("instances/b")
+	pushed := person.commit("End a site, with -o terminate=3")
+	if err := r.Pushing(Push{Pusher: "ops", Old: first, New: pushed}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, opt.Dir, "update-ref", "refs/heads/main", pushed) // git took it, and Jibe was killed
+
+	again := openRepo(t, opt)
+	if again.Head() != pushed || again.Health() != nil || len(again.List()) != 4 {
+		t.Errorf("%s is in effect with %d instances: %v", again.Head(), len(again.List()), again.Health())
 	}
 }

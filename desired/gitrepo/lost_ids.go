@@ -118,39 +118,60 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 }
 
 // swaps finds the directories that keep what they mean, but have the id of another directory, which is there still: somebody
-// exchanged two ids. Folders that were renamed take along what they mean.
+// exchanged two ids. Folders that were renamed take along what they mean. A directory whose new id belongs to one that is
+// held so is held, too: else its own id would stand nowhere.
 func (r *Reader) swaps(ctx context.Context, before, after []*slot, has map[string]bool) ([]loss, error) {
-	var had map[string]*slot
-	var out []loss
+	moved := map[string]int{} // by the id that a directory had, its place in the lists
 	for i, a := range after {
-		b := before[i]
-		if a == nil || b == nil || a.rev.Instance == "" || b.rev.Instance == "" || a.rev.Instance == b.rev.Instance || !has[b.rev.Instance] {
-			continue
+		if b := before[i]; a != nil && b != nil && a.rev.Instance != "" && b.rev.Instance != "" && a.rev.Instance != b.rev.Instance {
+			moved[b.rev.Instance] = i
 		}
-		if had == nil {
-			had = map[string]*slot{}
-			for _, s := range before {
-				if s != nil {
-					had[s.rev.Instance] = s
-				}
-			}
-		}
-		other := had[a.rev.Instance]
-		if other == nil {
-			continue
-		}
-		was, err := r.described(ctx, b)
+	}
+	if len(moved) == 0 {
+		return nil, nil
+	}
+
+	var out []loss
+	held := map[int]bool{}
+	hold := func(i int) error {
+		was, err := r.described(ctx, before[i])
 		if err != nil {
-			return nil, err
+			return err
+		}
+		held[i] = true
+		out = append(out, loss{was: was.rev, before: was, now: after[i].rev, running: desired.IsInstantiated(was.state()), swapped: before[moved[after[i].rev.Instance]].rev.Dir})
+		return nil
+	}
+	for _, id := range sortedKeys(moved) {
+		i := moved[id]
+		other, known := moved[after[i].rev.Instance]
+		if !known || !has[id] {
+			continue
 		}
 		var meant [3]string
-		for n, s := range []*slot{was, a, other} {
-			if meant[n], err = r.meaning(ctx, s); err != nil {
+		for n, s := range []*slot{before[i], after[i], before[other]} {
+			described, err := r.described(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if meant[n], err = r.meaning(ctx, described); err != nil {
 				return nil, err
 			}
 		}
 		if meant[0] == meant[1] && meant[1] != meant[2] {
-			out = append(out, loss{was: was.rev, before: was, now: a.rev, running: desired.IsInstantiated(was.state()), swapped: other.rev.Dir})
+			if err := hold(i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for n := 0; n < len(out); n++ {
+		for _, i := range moved {
+			_, known := moved[after[i].rev.Instance]
+			if known && !held[i] && after[i].rev.Instance == out[n].was.Instance {
+				if err := hold(i); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return out, nil

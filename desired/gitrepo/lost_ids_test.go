@@ -377,3 +377,43 @@ func TestExchangedIDsAreHeld(t *testing.T) {
 		t.Errorf("renamed, it is at %+v; problems: %s", rev, problemsAt(r))
 	}
 }
+
+// A rename or a new id in the same commit must not end the one whose id the other file has now.
+func TestAHalfExchangedIDEndsNoVNF(t *testing.T) {
+	kit.Long(t)
+	t.Parallel()
+
+	const amf, smf = "instances/m/amf", "instances/m/smf"
+	for name, slip := range map[string]func(p *committer){
+		"exchanged, and one renamed": func(p *committer) {
+			p.put(amf+"/vnf.yaml", named(testID(2), "amf", 1))
+			p.put(smf+"/vnf.yaml", named(testID(1), "upf", 1))
+		},
+		"one removed, and the other moved into its place": func(p *committer) {
+			p.remove(amf)
+			p.move(smf, amf)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, person, was := forged(t)
+			other, _ := r.Lookup(testID(2))
+			slip(person)
+			follow(t, r, person, "Slip")
+			for _, want := range []desired.Revision{was, other} {
+				if rev, ok := r.Lookup(want.Instance); !ok || rev != want {
+					t.Errorf("the instance is at %+v, %v; want %+v; problems: %s", rev, ok, want, problemsAt(r))
+				}
+			}
+			person.remove("instances/m")
+			person.put(amf+"/vnf.yaml", named(testID(1), "amf", 2))
+			person.put(smf+"/vnf.yaml", named(testID(2), "smf", 2))
+			follow(t, r, person, "Put both right")
+			for _, id := range []string{testID(1), testID(2)} {
+				if rev, ok := r.Lookup(id); !ok || rev.Commit != r.Head() || len(r.Problems()) > 0 {
+					t.Errorf("put right, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+				}
+			}
+		})
+	}
+}

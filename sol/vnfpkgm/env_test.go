@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/jibe-vnfm/jibe/admission/packagecheck"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -30,8 +30,6 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
-	"github.com/jibe-vnfm/jibe/vnfd"
-	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
 const (
@@ -99,12 +97,9 @@ func setup(t testing.TB, change ...func(*vnfpkgm.Config)) *env {
 		t.Fatal(err)
 	}
 	e.config = vnfpkgm.Config{
-		Config: rest.Config{Auth: tokens, BaseURL: base, Log: slog.New(slog.NewTextHandler(e.logged, nil))},
-		Validate: func(files fs.FS) []vnfd.Problem {
-			_, problems := csar.Check(files)
-			return problems
-		},
-		Dir: filepath.Join(e.dir, "uploads"), Secrets: keeper, Settings: func() (*desired.Settings, error) { return &e.settings, nil },
+		Config:   rest.Config{Auth: tokens, BaseURL: base, Log: slog.New(slog.NewTextHandler(e.logged, nil))},
+		Validate: packagecheck.Validate,
+		Dir:      filepath.Join(e.dir, "uploads"), Secrets: keeper, Settings: func() (*desired.Settings, error) { return &e.settings, nil },
 		Used: func() func(string) bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()
