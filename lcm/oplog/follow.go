@@ -355,6 +355,26 @@ func (x *index) renewInstance(id string, i *lcm.Instance) {
 	}
 }
 
+// lookAtWrites adds the instances that this Log is writing. Such a write may be in the store since before it was read, with
+// another Log's on top of it: the index, which shows it only now, would be behind, and no change tells of that any more.
+func (l *Log) lookAtWrites(looks map[string]*look) {
+	writing := l.shared.instances()
+	for _, id := range l.locks.used() {
+		k := looks[id]
+		if k == nil {
+			k = newLook()
+			looks[id] = k
+		}
+		k.record = true
+		for _, operation := range l.index.operationsOf(id) {
+			k.operations[operation] = true
+		}
+		for _, operation := range writing[id] {
+			k.operations[operation] = true
+		}
+	}
+}
+
 // reload reads everything anew, in place of what the index and the caches hold.
 func (l *Log) reload(ctx context.Context) (store.Mark, error) {
 	l.log.WarnContext(ctx, "the store can't tell what has changed in it: everything is read anew")
@@ -371,6 +391,7 @@ func (l *Log) reload(ctx context.Context) (store.Mark, error) {
 	}
 	l.shared.forget()
 	looks := l.index.replace(fresh)
+	l.lookAtWrites(looks)
 	l.instances.kept.Clear()
 	l.operations.kept.Clear()
 	if err := l.lookAt(ctx, looks); err != nil {

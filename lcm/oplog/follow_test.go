@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // followPatience is how long tests wait for what must happen.
@@ -156,6 +158,65 @@ func changeAtRandom(ctx context.Context, l *oplog.Log, random *rand.Rand, name s
 	event := []lcm.Event{lcm.Granted, lcm.Converged, lcm.Broke, lcm.FailAsked, lcm.RetryAsked, lcm.Refused}[random.IntN(6)]
 	_, err = l.Record(ctx, e.ID, func(op *lcm.Operation, _ *lcm.Instance) error { return op.Advance(event, time.Now(), nil) })
 	return "", passed(err)
+}
+
+// holding is a losing store whose next Put returns, and whose next Mark begins, only when it is let go.
+type holding struct {
+	*losing
+	next, mark  atomic.Pointer[chan struct{}]
+	put, marked chan struct{} // closed when one is held
+}
+
+func (h *holding) Mark(ctx context.Context) (store.Mark, error) {
+	if wait := h.mark.Swap(nil); wait != nil {
+		close(h.marked)
+		<-*wait
+	}
+	return h.losing.Mark(ctx)
+}
+
+func (h *holding) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	stored, err := h.losing.Put(ctx, recs...)
+	if wait := h.next.Swap(nil); wait != nil {
+		close(h.put)
+		<-*wait
+	}
+	return stored, err
+}
+
+func TestAWriteThatALossOvertakesIsReadAgain(t *testing.T) {
+	t.Parallel()
+
+	h := &holding{losing: newLosing(t), put: make(chan struct{}), marked: make(chan struct{})}
+	slow, other := follows(t, h, time.Now), follows(t, h.losing.Store, time.Now)
+	must(t, other.Created(t.Context(), "amf", lcm.VNF{Name: "amf"}, rev("t")))
+	synced(t, slow)
+	increase := func(l *oplog.Log) error {
+		return l.Adopt(t.Context(), "amf", func(i *lcm.Instance) error { i.Seq++; return nil })
+	}
+	before, err := slow.Instance(t.Context(), "amf")
+	must(t, err)
+
+	begin, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	h.mark.Store(&begin)
+	h.lose()
+	<-h.marked // the log is about to read everything again
+	h.next.Store(&release)
+	go func() { done <- increase(slow) }()
+	<-h.put // it is in the store, and its log doesn't show it yet
+	must(t, increase(other))
+	close(begin)
+	kit.Until(t, "the log has read everything again", func() bool {
+		e, ok := slow.InstanceEntry("amf")
+		return ok && e.Seq == before.Seq+2
+	})
+	close(release)
+	must(t, <-done)
+	synced(t, slow)
+	if e, _ := slow.InstanceEntry("amf"); e.Seq != before.Seq+2 {
+		t.Errorf("the log shows change %d, and the store has %d", e.Seq, before.Seq+2)
+	}
+	wantEntriesAsRecords(t, slow)
 }
 
 func TestLogsOverOneStoreEndAlike(t *testing.T) {

@@ -1,6 +1,10 @@
 package oplog
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // locks gives each instance to one writer at a time.
 type locks struct {
@@ -11,6 +15,13 @@ type locks struct {
 type lock struct {
 	sync.Mutex
 	users int // who has it or waits for it
+}
+
+// used returns the instances that somebody writes now, or waits to write.
+func (l *locks) used() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.of))
 }
 
 // lock waits until nobody else has the instance; unlock gives it back.

@@ -107,6 +107,17 @@ func (s *shared) begin(ops []*lcm.Operation) (end func()) {
 	}
 }
 
+// instances returns the operations that are being put here, by instance.
+func (s *shared) instances() map[string][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := map[string][]string{}
+	for id, instance := range s.writing {
+		of[instance] = append(of[instance], id)
+	}
+	return of
+}
+
 // writes returns the instance of an operation that is being put here.
 func (s *shared) writes(id string) (instance string, ok bool) {
 	s.mu.Lock()
@@ -231,6 +242,19 @@ func (x *index) replace(y *index) map[string]*look {
 	x.open, x.contended, x.byID, x.touched = y.open, y.contended, y.byID, nil
 	x.changes.NoteAll()
 	return looks
+}
+
+// operationsOf returns the operations of an instance.
+func (x *index) operationsOf(id string) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var names []string
+	if o := x.owners[id]; o != nil {
+		for _, c := range o.operations {
+			names = append(names, c.name())
+		}
+	}
+	return names
 }
 
 // removeOwner forgets an instance's operations. The caller has mu.
