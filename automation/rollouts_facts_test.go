@@ -216,7 +216,7 @@ func TestGitRevertOfAWaveLeavesItsInstancesAlone(t *testing.T) {
 			}
 			w.goOn()
 			if w.head() != before {
-				t.Fatalf("what was reverted was begun with again: %+v", w.status())
+				t.Fatalf("what was reverted was started again: %+v", w.status())
 			}
 			st := w.status()
 			if len(st.Passed) != 1 || !strings.Contains(st.Passed[0].Reason, "reverted") && st.Passed[0].Reason != rollout.LeftReason {

@@ -17,7 +17,7 @@ const (
 )
 
 // restore writes attempts back that a commit other than the rollout's own took out of its ledger, as git revert of a
-// wave does: without them the instances would be begun with again. It reports whether it has. A ledger that this
+// wave does: without them the instances would start again. It reports whether it has. A ledger that this
 // process wrote, or has compared before, isn't compared again.
 func (r *Rollouts) restore(ctx context.Context, s *seen) (bool, error) {
 	key := digestOf(s.ledgerFile, string(s.ledgerText))

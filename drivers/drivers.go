@@ -128,7 +128,7 @@ type Driver interface {
 	// is the same. Intent that this VIM can never honour is a [*RefusedError] that names it.
 	Render(src Source) (Rendering, error)
 
-	// Observe reports every object and unit of the instance, whoever made it. It
+	// Observe reports every object and unit of the instance regardless of who made it. It
 	// MUST NOT return a partial view: when it can't see, it returns an error that
 	// wraps [ErrUnavailable]. Where the driver is a [Watcher] it answers from a
 	// cache, at no cost to the VIM. An instance unknown at the VIM is no error. An object

@@ -86,7 +86,7 @@ type Group struct {
 	Digest string
 }
 
-// Observed is what exists now, whoever made it.
+// Observed is what exists now regardless of who made it.
 type Observed struct {
 	Objects []ObservedObject
 	Units   []Unit

@@ -100,7 +100,7 @@ var remedies = map[string]remedy{
 // ofJibe are words behind "jibe" in texts where it is the program that does something.
 var ofJibe = []string{"made", "knows", "warns", "refuses", "at", "with", "creation", "has"}
 
-// The text of an error, an alert or a page that tells somebody to run a command is held to what
+// The text of an error, an alert or a page that names a command to run is held to what
 // the command line takes, and to a test that follows it.
 func TestEveryRemedyIsKnownAndCanBeTyped(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,7 @@ func (l loss) problem() *desired.Problem {
 
 // losses finds the instances that a change of directories would end only because
 // their ids were lost. before and after are what stands in each of dirs, nil for
-// nothing; elsewhere says whether a directory that doesn't change has an id, and absent why an instance is missing.
+// nothing; elsewhere reports whether a directory that doesn't change has an id, and absent why an instance is missing.
 func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*slot, elsewhere func(id string) bool, absent absence) ([]loss, error) {
 	had, has := map[string]bool{}, map[string]bool{}
 	for i := range dirs {
@@ -117,8 +117,8 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 	return append(out, swaps...), err
 }
 
-// swaps finds the directories that keep what they mean, but have the id of another directory, which is there still: somebody
-// exchanged two ids. Folders that were renamed take along what they mean. A directory whose new id belongs to one that is
+// swaps finds the directories that keep what they mean, but have the id of another directory, which is there still: two
+// ids were exchanged. Folders that were renamed take along what they mean. A directory whose new id belongs to one that is
 // held so is held, too: else its own id would stand nowhere.
 func (r *Reader) swaps(ctx context.Context, before, after []*slot, has map[string]bool) ([]loss, error) {
 	moved := map[string]int{} // by the id that a directory had, its place in the lists

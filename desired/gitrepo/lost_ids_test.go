@@ -408,10 +408,10 @@ func TestAHalfExchangedIDEndsNoVNF(t *testing.T) {
 			person.remove("instances/m")
 			person.put(amf+"/vnf.yaml", named(testID(1), "amf", 2))
 			person.put(smf+"/vnf.yaml", named(testID(2), "smf", 2))
-			follow(t, r, person, "Put both right")
+			follow(t, r, person, "Repair both")
 			for _, id := range []string{testID(1), testID(2)} {
 				if rev, ok := r.Lookup(id); !ok || rev.Commit != r.Head() || len(r.Problems()) > 0 {
-					t.Errorf("put right, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+					t.Errorf("repaired, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
 				}
 			}
 		})

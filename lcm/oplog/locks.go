@@ -17,7 +17,7 @@ type lock struct {
 	users int // who has it or waits for it
 }
 
-// used returns the instances that somebody writes now, or waits to write.
+// used returns the instances that are being written, or wait for that.
 func (l *locks) used() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -132,7 +132,7 @@ func (v *validator) definitions(p *vnfd.Package) {
 	}
 }
 
-// manifests warns of manifests that nobody vouches for.
+// manifests warns of manifests without a checksum.
 func (v *validator) manifests(p *vnfd.Package) {
 	err := fs.WalkDir(v.files, manifests, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -127,7 +127,7 @@ func (v *validator) file(name string) {
 
 	for _, m := range found {
 		if m.gk == kindSecret && m.obj.Object["data"] != nil {
-			v.note(vnfd.Warning, name, m.line, "Secret %s stands here in clear: whoever can read the package has it", m.name)
+			v.note(vnfd.Warning, name, m.line, "Secret %s stands here in clear: every reader of the package has it", m.name)
 		}
 	}
 	if applies {
@@ -184,7 +184,7 @@ func lineOf(found []manifest, err error) int {
 }
 
 // second returns the line of what stands in the document's text behind its end, 0 where nothing
-// does: whoever splits files at --- alone, as kubectl does, reads no further.
+// does: tools that split files at --- alone, as kubectl does, read no further.
 func (d document) second() (line int) {
 	defer func() {
 		if recover() != nil { // the YAML library is known to panic

@@ -21,7 +21,7 @@ func scaledBy(u *unstructured.Unstructured) string {
 	return manifest.Key(schema.GroupKind{Group: group, Kind: target("kind")}, u.GetNamespace(), target("name"))
 }
 
-// autoscaler is the key of the autoscaler that targets the workload, whoever made it; "" where
+// autoscaler is the key of the autoscaler that targets the workload regardless of who made it; "" where
 // there is none.
 func (c *Cache) autoscaler(workload string) string {
 	c.mu.RLock()

@@ -45,7 +45,7 @@ type Cache struct {
 	kinds     map[schema.GroupKind]*kindCache
 	instances map[string]map[string]*Fact // instance -> key -> fact
 	elsewhere map[string]map[string]*Fact // the same of other installations
-	scalers   map[string]map[string]*Fact // workload's key -> key -> autoscaler, whoever made it
+	scalers   map[string]map[string]*Fact // workload's key -> key -> autoscaler regardless of who made it
 	taken     map[string]bool             // the instances whose objects of former versions are ours
 	// definitions counts changes of CustomResourceDefinitions: a kind that didn't
 	// exist is looked for again when it moves.
