@@ -40,10 +40,11 @@ await_state() { # LOCATION STATE
   done
 }
 at_rest() { ! jibe get operations -o json | grep -E '"operationState": "(STARTING|PROCESSING|ROLLING_BACK|FAILED_TEMP)"'; }
-push() { # MESSAGE
+push() { # MESSAGE [OPTION OF GIT PUSH…]
   git -C "$WORK" add -A
   git -C "$WORK" commit -qm "$1"
-  git -C "$WORK" push -q 2>&1 | sed 's/^/   /'
+  shift
+  git -C "$WORK" push -q "$@" 2>&1 | sed 's/^/   /'
 }
 
 # announce tells how long the first demo takes, where the control plane isn't built yet. Tests use the same build.

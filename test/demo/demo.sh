@@ -233,10 +233,11 @@ jibe get instances | sed 's/^/   /'
 jibe get operations | sed 's/^/   /'
 
 step "Terminating by git: the directories go, and so do the VNFs"
-hand "git rm -r instances/site-a instances/site-b; git commit; git push"
+note "both are all that runs: a push that ends more than a fifth must say how many it means"
+hand "git rm -r instances/site-a instances/site-b; git commit; git push -o terminate=2"
 git -C "$WORK" rm -rq instances/site-a instances/site-b
 t=$(now)
-push 'Close both sites'
+push 'Close both sites' -o terminate=2
 wait_for 120 "no pods" ready_pods VDU1 0
 wait_for 120 "the instances are gone" sh -c 'jibe get instances | grep -q "no instances"'
 took "$t"
