@@ -307,6 +307,9 @@ func (l *Log) renewed(ctx context.Context, id string, k *look) (operations []*lc
 	x := l.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	l.shown.Lock()
+	defer l.shown.Unlock()
+
 	for _, op := range operations {
 		x.putOperation(entryOfOperation(op))
 	}

@@ -265,6 +265,9 @@ func (l *Log) apply(b *batch, stored []store.Record) {
 	for _, op := range b.operations {
 		l.index.putOperation(entryOfOperation(op))
 	}
+
+	l.shown.Lock()
+	defer l.shown.Unlock()
 	for _, f := range b.kept {
 		f(stored)
 	}

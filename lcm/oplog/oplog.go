@@ -80,6 +80,7 @@ type Log struct {
 
 	instances            *records[lcm.Instance]
 	operations, prepared *records[lcm.Operation]
+	shown                *sync.RWMutex // of all three
 	// histories are the versions of the histories of operations that began here, 0 where it isn't known.
 	histories *lru.Cache[uint64]
 
@@ -110,10 +111,12 @@ func WithMember(holder string) Option { return func(l *Log) { l.member = holder 
 // Open makes a Log over s, whose only writer of the Log's keys it is from now on, unless they
 // are [Shared]. It reads what lists need of all records. now is the clock of all records.
 func Open(ctx context.Context, s store.Store, now func() time.Time, options ...Option) (*Log, error) {
+	shown := new(sync.RWMutex)
 	l := &Log{store: s, now: now, log: slog.New(slog.DiscardHandler), index: newIndex(), signals: map[chan struct{}]bool{},
-		instances:  newRecords(s, instancePrefix, cloneInstance),
-		operations: newRecords(s, operationPrefix, cloneOperation),
-		prepared:   newRecords(s, preparedPrefix, cloneOperation),
+		instances:  newRecords(s, instancePrefix, shown, cloneInstance),
+		operations: newRecords(s, operationPrefix, shown, cloneOperation),
+		prepared:   newRecords(s, preparedPrefix, shown, cloneOperation),
+		shown:      shown,
 		histories:  lru.New[uint64](historiesKept, historiesKept),
 	}
 	for _, o := range options {

@@ -213,3 +213,42 @@ func TestRacingRecordsLoseNothing(t *testing.T) {
 	}
 	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING")
 }
+
+// A reader of an operation's end finds in the instance's record, which it reads next, that the
+// instance is free: both are seen at one moment.
+func TestAnEndIsSeenTogetherWithItsInstance(t *testing.T) {
+	t.Parallel()
+
+	l, _ := newLog(t)
+	const rounds = 300
+	reading := make(chan string)
+	var g sync.WaitGroup
+	g.Go(func() {
+		for id := range reading {
+			for ended := false; !ended; {
+				op, err := l.Operation(t.Context(), id)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				inst, err := l.Instance(t.Context(), op.Instance)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				if ended = op.State.Ended(); ended && inst.Open == id {
+					t.Errorf("%s is %s, and its instance is still held by it", id, op.State)
+				}
+			}
+		}
+	})
+
+	for n := range rounds {
+		id := fmt.Sprintf("op%d", n)
+		born(t, l, newOp(id, lcm.Scale, fmt.Sprint("t", n), fmt.Sprint("t", n+1)))
+		reading <- id
+		advance(t, l, id, lcm.Granted, lcm.Converged)
+	}
+	close(reading)
+	g.Wait()
+}

@@ -24,6 +24,9 @@ type records[T any] struct {
 	store  store.Store
 	prefix string
 	kept   *lru.Cache[*record[T]]
+	// shown is held for writing while readers begin to see a batch, so that they see all of it or nothing: who
+	// has read that an operation has ended reads from its instance's record that it is free.
+	shown *sync.RWMutex
 	// clone makes a copy that the caller may change, but for what is in its units,
 	// resources and networks.
 	clone func(*T) *T
@@ -48,8 +51,8 @@ const (
 	recordLargest = 1 << 20
 )
 
-func newRecords[T any](s store.Store, prefix string, clone func(*T) *T) *records[T] {
-	return &records[T]{store: s, prefix: prefix, kept: lru.New[*record[T]](recordsKept, recordLargest), clone: clone}
+func newRecords[T any](s store.Store, prefix string, shown *sync.RWMutex, clone func(*T) *T) *records[T] {
+	return &records[T]{store: s, prefix: prefix, kept: lru.New[*record[T]](recordsKept, recordLargest), shown: shown, clone: clone}
 }
 
 func (r *records[T]) noun() string { return strings.TrimSuffix(r.prefix, "/") }
@@ -80,11 +83,11 @@ func (r *records[T]) read(ctx context.Context, id string) (*record[T], error) {
 	if isAfresh(ctx) {
 		return r.readStored(ctx, id)
 	}
-	rec, _ := r.kept.Get(id)
+	rec := r.seen(id)
 	if rec == nil {
 		stored, err := r.store.Get(ctx, r.prefix+id)
 		// A writer may have been faster, and what it wrote isn't to be seen before the index has it.
-		switch rec, _ = r.kept.Get(id); {
+		switch rec = r.seen(id); {
 		case rec != nil:
 		case err != nil:
 			return nil, fmt.Errorf("%s %s: %w", r.noun(), id, err)
@@ -96,6 +99,15 @@ func (r *records[T]) read(ctx context.Context, id string) (*record[T], error) {
 		return nil, fmt.Errorf("%s %s: %w", r.noun(), id, store.ErrNotFound)
 	}
 	return rec, nil
+}
+
+// seen returns the record that readers see without asking the store, or nil.
+func (r *records[T]) seen(id string) *record[T] {
+	r.shown.RLock()
+	defer r.shown.RUnlock()
+
+	rec, _ := r.kept.Get(id)
+	return rec
 }
 
 // readStored is read of what the store has now, whatever is kept.
@@ -140,7 +152,7 @@ func (r *records[T]) list(ctx context.Context, after string, limit int) ([]*T, e
 		}
 		for _, s := range stored {
 			after = s.Key
-			rec, _ := r.kept.Get(strings.TrimPrefix(s.Key, r.prefix)) // as read does
+			rec := r.seen(strings.TrimPrefix(s.Key, r.prefix)) // as read does
 			switch {
 			case rec == nil:
 				rec = r.record(strings.TrimPrefix(s.Key, r.prefix), s.Version, s.Value)
