@@ -61,12 +61,17 @@ func worked(t *testing.T) *process.Server {
 		t.Fatalf("scale by an aspect that isn't there: %v: %+v", err, a)
 	}
 	kit.Eventually(t, func() error { // it is told at leisure
-		if text := scrape(t, s, "text/plain"); !strings.Contains(text, `jibe_notification_delivery_duration_seconds_count{outcome="ok"}`) {
+		if !counts(scrape(t, s, "text/plain"), `jibe_notification_delivery_duration_seconds_count{outcome="ok"}`) {
 			return errors.New("no subscriber was told")
 		}
 		return nil
 	})
 	return s
+}
+
+// counts reports whether a line of the scrape begins so, and doesn't say 0.
+func counts(text, line string) bool {
+	return slices.ContainsFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, line) && !strings.HasSuffix(l, "} 0") })
 }
 
 // ourFamilies are the types of the families jibe_… of a scrape, by name.
@@ -167,7 +172,7 @@ func TestTheGuideListsEveryMetricAndNoOther(t *testing.T) {
 		`jibe_queue_wait_seconds_count{priority="commit"}`, `jibe_store_duration_seconds_count{operation="view"}`, `jibe_store_size_bytes `,
 		`jibe_notification_delivery_duration_seconds_count{outcome="ok"}`, `jibe_vim_up{vim="cloud"} 1`, "jibe_build_info{",
 	} {
-		if !slices.ContainsFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, line) && !strings.HasSuffix(l, "} 0") }) {
+		if !counts(text, line) {
 			t.Errorf("after a run there is no %s", line)
 		}
 	}

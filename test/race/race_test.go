@@ -43,7 +43,7 @@ func TestNoWriteIsLostBetweenAPIAndGit(t *testing.T) {
 		limit = time.Duration(n) * time.Second
 	}
 	var flags []string
-	if raceDetector {
+	if kit.RaceDetector {
 		flags = []string{"-race"}
 	}
 	server, err := process.StartBinary(process.Binary(t, flags...), filepath.Join(t.TempDir(), "d"))
