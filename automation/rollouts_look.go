@@ -296,6 +296,8 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.At
 		case ours || r.Now().Sub(a.Began) < unknownAfter:
 			f.Found = rollout.Waiting
 			f.Unbegun = h.Tree == a.Tree && e.Open == "" && !requested(e)
+		case h.Tree == a.Prior && e.Operated.Tree == h.Tree && e.Settled.Tree == h.Tree && e.Open == "" && !requested(e):
+			f.Found, f.Reason = rollout.Superseded, rollout.LeftReason // before anything began
 		default:
 			f.Found, f.Reason = rollout.Unknown, "no operation of the rollout's commit is known"
 		}

@@ -56,6 +56,9 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 	unseen := func(o *lcm.Operation) { o.Unseen = true }
 	beside := func(o *lcm.Operation) { o.Beside = desired.Revision{Commit: "c", Tree: "new"} }
 	healed := op("old", "old healed", lcm.Completed, beside)
+	settled := func(tree string) oplog.InstanceEntry {
+		return oplog.InstanceEntry{Operated: desired.Revision{Tree: tree}, Settled: desired.Revision{Tree: tree}}
+	}
 	for name, c := range map[string]struct {
 		ops     records
 		head    string // its tree
@@ -83,6 +86,9 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 		"nothing had to be done":                    {head: "new", reached: true, entry: oplog.InstanceEntry{Operated: desired.Revision{Tree: "new"}, Settled: desired.Revision{Tree: "new"}}, want: rollout.Completed},
 		"another replica's record is still to come": {head: "old", want: rollout.Waiting},
 		"the records are lost":                      {head: "old", later: time.Hour, want: rollout.Unknown},
+		"it was reverted before anything began":     {head: "old", entry: settled("old"), later: time.Hour, want: rollout.Superseded},
+		"it was reverted, and may have begun":       {head: "old", entry: settled("old"), want: rollout.Waiting},
+		"it was edited, and nothing is known of it": {head: "other", entry: settled("old"), later: time.Hour, want: rollout.Unknown},
 	} {
 		r := NewRollouts(RolloutConfig{Oplog: c.ops, Now: func() time.Time { return began.Add(time.Second + c.later) }})
 		f := rollout.Fact{Instance: "i", Reached: c.reached}
