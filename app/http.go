@@ -78,7 +78,11 @@ func (s *Server) handler() (http.Handler, error) {
 	if err := s.servePage(mux, lifecycle, repo, common.Observe); err != nil {
 		return nil, err
 	}
-	return s.entrance.wrap(s.traceRequests(rest.SingleSlashes(mux))), nil
+	guarded, err := s.refuseCrossSite(rest.SingleSlashes(mux))
+	if err != nil {
+		return nil, err
+	}
+	return s.entrance.wrap(s.traceRequests(guarded)), nil
 }
 
 func respondText(w http.ResponseWriter, status int, text string) {

@@ -23,6 +23,9 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
+// Issue is issue, for tests from outside.
+var Issue = issue
+
 // issue writes a certificate with this number and its key to the files.
 func issue(t *testing.T, certFile, keyFile string, number int64) {
 	t.Helper()
