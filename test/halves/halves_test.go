@@ -52,6 +52,22 @@ func TestBothHalvesRunAtOnceAndBothResultsAreShown(t *testing.T) {
 	}
 }
 
+// Without the right to make a control group and with few processors, the second half waits for the first.
+func TestTheHalvesTakeTurnsWhereOneWouldStarveTheOther(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may make control groups")
+	}
+	cmd := halves(t, "echo first; touch first; exit 1", "[ -e first ] && echo second")
+	cmd.Env = append(cmd.Env, "PATH="+processors(t, 2)+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("first\nsecond\nmake test-all: on Kubernetes: FAILED; on OpenStack: passed\n", string(out)); diff != "" {
+		t.Errorf("it says something else (-want +got):\n%s", diff)
+	}
+}
+
 func TestTheFirstHalfHasALesserShareOfTheProcessors(t *testing.T) {
 	shares, err := os.OpenFile("/sys/fs/cgroup/cpu/cpu.shares", os.O_WRONLY, 0)
 	if err != nil {
@@ -134,5 +150,16 @@ func halves(t *testing.T, first, second string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), script, first, second)
 	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+processors(t, 4)+":"+os.Getenv("PATH"))
 	return cmd
+}
+
+// processors is a folder with a program nproc that says there are so many.
+func processors(t *testing.T, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "nproc"), fmt.Appendf(nil, "#!/bin/sh\necho %d\n", n), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
