@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -40,10 +41,23 @@ func Lacking(who auth.Identity, settings *desired.Settings, t gitrepo.Touched) [
 	return out
 }
 
-// LackingRefs names the refs of a push that somebody may not update who hasn't the role in
-// each of the projects; without a project, in any. So is what isn't judged by its content: the
-// refs of package repositories, and in the desired one those beside its branch. They are
-// drafts, which whoever operates anything may bring.
+// LackingDrafts names the refs beside the branch of the desired repository that somebody may not
+// bring. Branches are drafts, which who operates anything may bring; a tag is there for good, and
+// all who clone have it.
+func LackingDrafts(who auth.Identity, updates []gitrepo.RefUpdate) (out []*desired.Problem) {
+	for _, u := range updates {
+		switch tag := strings.HasPrefix(u.Ref, "refs/tags/"); {
+		case tag && !who.May(auth.Admin, ""):
+			out = append(out, lacks(who, u.Ref, auth.Admin, ""))
+		case !tag && !who.MayAnywhere(auth.Operator):
+			out = append(out, lacks(who, u.Ref, auth.Operator, ""))
+		}
+	}
+	return out
+}
+
+// LackingRefs names the refs of a package repository that somebody may not update who hasn't the
+// role in each of the projects; without a project, in any.
 func LackingRefs(who auth.Identity, role auth.Role, projects []string, updates []gitrepo.RefUpdate) []*desired.Problem {
 	if len(projects) == 0 && who.MayAnywhere(role) {
 		return nil

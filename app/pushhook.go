@@ -130,7 +130,7 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	}
 	main := func(u gitrepo.RefUpdate) bool { return u.Ref == s.branchRef() }
 	others := slices.DeleteFunc(slices.Clone(p.Updates), main)
-	lacking := admission.LackingRefs(by.who, auth.Operator, nil, others)
+	lacking := admission.LackingDrafts(by.who, others)
 	if p.Touched != nil {
 		lacking = append(lacking, admission.Lacking(by.who, settings, *p.Touched)...)
 	}

@@ -77,6 +77,9 @@ func (t *Target) desired(ctx context.Context) Finding {
 	if f := t.connected(ctx, dir); f.State != OK {
 		return f
 	}
+	if f := misleading(ctx, dir, branch); f.State != OK {
+		return f
+	}
 	return ok("branch %s is at %.12s, and all that refs lead to is there", branch, head)
 }
 
@@ -107,6 +110,27 @@ func (t *Target) connected(ctx context.Context, dir string) Finding {
 		return skipped("the repository is large: it couldn't be looked through in the time of a check (git -C %s fsck --connectivity-only does)", dir)
 	}
 	return found(Failed, "Put the repository back from a backup or a clone.", "%s isn't whole: %v", dir, err)
+}
+
+// misleading looks for branches and tags that an earlier version took, and whose names git takes for something else.
+// Without a branch, the repository's HEAD names it.
+func misleading(ctx context.Context, dir, branch string) Finding {
+	if branch == "" {
+		if name, err := (git.Runner{Dir: dir}).Run(ctx, "symbolic-ref", "--quiet", "HEAD"); err == nil {
+			branch = strings.TrimPrefix(strings.TrimSpace(name), "refs/heads/")
+		}
+	}
+	out, err := git.Runner{Dir: dir}.Run(ctx, "for-each-ref", "--format=%(refname)", "refs/heads/", "refs/tags/")
+	if err != nil {
+		return found(Failed, "Put the repository back from a backup or a clone.", "the refs of %s can't be listed: %v", dir, err)
+	}
+	for ref := range strings.FieldsSeq(out) {
+		if why := gitrepo.MisleadingRef(ref, branch); why != "" {
+			return found(Failed, fmt.Sprintf("Look who brought it, and remove it: git -C %s update-ref -d %s", dir, ref),
+				"%s misleads who has fetched it: %s", ref, why)
+		}
+	}
+	return ok("no ref misleads")
 }
 
 // walk follows the refs of a repository, and returns what git misses.

@@ -78,6 +78,9 @@ func (t *Target) Checks(ctx context.Context) []Check {
 			if f := t.connected(ctx, dir); f.State != OK {
 				return f
 			}
+			if f := misleading(ctx, dir, ""); f.State != OK {
+				return f
+			}
 			return t.hook(dir)
 		}})
 	}

@@ -70,3 +70,32 @@ func TestWhatIsMissingOnlyWhileTheServerPutsPacksTogetherIsNoDamage(t *testing.T
 		t.Errorf("with its packs back a moment later it is found %+v", f)
 	}
 }
+
+func TestARefThatMisleadsIsFound(t *testing.T) {
+	t.Parallel()
+
+	dir := filepath.Join(t.TempDir(), "desired.git")
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v %s", args, err, out)
+		}
+	}
+	run("init", "-q", "-b", "trunk", dir)
+	run("-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "one")
+	run("-C", dir, "update-ref", "refs/tags/v1", "HEAD")
+	if f := misleading(t.Context(), filepath.Join(dir, ".git"), ""); f.State != OK {
+		t.Errorf("without such a ref: %+v", f)
+	}
+
+	for _, ref := range []string{"refs/tags/HEAD", "refs/heads/origin/trunk", "refs/tags/trunk"} {
+		run("-C", dir, "update-ref", ref, "HEAD")
+		if f := misleading(t.Context(), filepath.Join(dir, ".git"), ""); f.State != Failed || !strings.Contains(f.Means, ref) || !strings.Contains(f.Do, "update-ref -d "+ref) {
+			t.Errorf("%s: %+v", ref, f)
+		}
+		run("-C", dir, "update-ref", "-d", ref) // as the remedy says
+	}
+	if f := misleading(t.Context(), filepath.Join(dir, ".git"), ""); f.State != OK {
+		t.Errorf("after the remedy: %+v", f)
+	}
+}

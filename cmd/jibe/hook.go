@@ -181,11 +181,11 @@ func fetchFirst(branch string) string {
 
 // desiredBranch is the branch that the repository's HEAD names.
 func desiredBranch(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", "symbolic-ref", "--short", "HEAD").Output()
+	out, err := exec.CommandContext(ctx, "git", "symbolic-ref", "HEAD").Output() // --short has another form beside a tag of the same name
 	if err != nil {
 		return "", fmt.Errorf("branch of the desired repository: %w", err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "refs/heads/"), nil
 }
 
 // errNoServer is returned where no server runs. A socket that can't be opened for another

@@ -12,7 +12,7 @@ import (
 // CheckRefs returns the reasons for which updates of refs are refused, whatever their commits
 // hold: nothing that a branch or a tag has ever led to may get lost, and refs beside branches
 // and tags are Jibe's and git's own. (By refs/replace/ a client could have git read other
-// objects than those that were checked.) An error means that the push must be refused too.
+// objects than those that were checked.) Nor may a name mislead who has fetched it: [MisleadingRef]. An error means that the push must be refused too.
 func (r *Reader) CheckRefs(ctx context.Context, updates ...RefUpdate) ([]*desired.Problem, error) {
 	var out []*desired.Problem
 	refuse := func(u RefUpdate, message, remedy string) {
@@ -27,6 +27,8 @@ func (r *Reader) CheckRefs(ctx context.Context, updates ...RefUpdate) ([]*desire
 			refuse(u, "this is neither a branch nor a tag", "push branches and tags only")
 		case u.New == "":
 			refuse(u, "branches and tags can't be deleted", "leave it; who administers the server's host can delete it there")
+		case MisleadingRef(u.Ref, r.branch) != "":
+			refuse(u, "git could take this name for something else: "+MisleadingRef(u.Ref, r.branch), "choose another name")
 		case u.Old == "" || u.Old == u.New:
 		case !branch:
 			refuse(u, "a tag can't be moved: what it named would be another from now on", "give the new commit a tag of its own")
