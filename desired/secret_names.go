@@ -40,7 +40,7 @@ func (n SecretNames) Match(name string) bool {
 	if len(words) == 0 {
 		return false
 	}
-	if n.declared[strings.Join(words, " ")] {
+	if whole := strings.Join(words, " "); n.declared[whole] || isWhole(whole) {
 		return true
 	}
 	// "password_old", "token2", "secretData" are still what they are called.
@@ -57,6 +57,8 @@ func (n SecretNames) Match(name string) bool {
 		return false
 	case before == "pull" && names(end, []string{"secret"}), isCounted(words[0]):
 		return false // imagePullSecrets are names, max_tokens is a number
+	case end == "community":
+		return !names(before, routed())
 	case names(end, onlyLast()):
 		return true
 	case isKey(end):
@@ -70,12 +72,26 @@ func IsSecretKey(name string) bool { return SecretNames{}.Match(name) }
 
 // anywhere are words that make a secret of whatever they stand in.
 func anywhere() []string {
-	return []string{"password", "passwd", "passphrase", "passcode", "secret", "token", "credential", "apikey", "privatekey", "sshkey", "secretkey", "accesskey"}
+	return []string{"password", "passwd", "passphrase", "passcode", "secret", "token", "credential", "apikey", "privatekey", "privkey", "sshkey", "secretkey", "accesskey"}
+}
+
+// isWhole reports whether the name as a whole, in words, is one of a secret that is no such word in another name: the
+// keys of a subscriber's authentication (3GPP TS 33.102, TS 35.206), and what a machine is told at its first start.
+func isWhole(name string) bool {
+	return slices.Contains([]string{"op", "o pc", "k 4", "user data", "userdata"}, name)
+}
+
+// routed are the words that make of a community one of BGP, and not SNMP's password.
+func routed() []string { return []string{"bgp", "standard", "extended", "large", "route"} }
+
+// isShortPass finds "pass" behind what it is for ("dbpass").
+func isShortPass(word string) bool {
+	return strings.HasSuffix(word, "pass") && slices.Contains([]string{"db", "user", "admin", "root", "sql", "mysql", "pg", "redis", "smtp", "ldap", "ftp", "ssh", "http", "web", "my"}, strings.TrimSuffix(word, "pass"))
 }
 
 // onlyLast are words that are too short or too common to count but at the end.
 func onlyLast() []string {
-	return []string{"pin", "pincode", "pass", "pwd", "auth", "authorization", "creds", "psk"}
+	return []string{"pin", "pincode", "pass", "pwd", "auth", "authorization", "cred", "psk", "ki", "opc", "otp", "dsn"}
 }
 
 // keyOf are the words that make a secret of the key behind them. Others don't: the key
@@ -83,7 +99,7 @@ func onlyLast() []string {
 func keyOf() []string {
 	return []string{"api", "private", "secret", "ssh", "access", "client", "server", "encryption", "encrypt", "decryption", "signing", "sign", "signature",
 		"master", "auth", "authentication", "service", "account", "shared", "preshared", "host", "license", "licence", "tls", "ssl", "rsa", "dsa", "ecdsa",
-		"ed25519", "aes", "hmac", "symmetric", "session", "cert", "certificate", "ca", "deploy", "admin", "root", "app", "application", "vpn", "ipsec", "wifi", "node"}
+		"ed25519", "aes", "hmac", "symmetric", "session", "cert", "certificate", "ca", "deploy", "admin", "root", "app", "application", "vpn", "ipsec", "wifi", "node", "subscriber", "transport", "op", "opc", "ki", "k4"}
 }
 
 // hasSecretKey finds the key of a secret in the middle of a name ("api_key_of_billing").
@@ -103,7 +119,7 @@ func identified() []string { return []string{"credential", "credentials", "key",
 // isSecretWord also finds the word at the end of what is written without a joint
 // ("dbpassword"); at its beginning it is another word ("tokenizer").
 func isSecretWord(word string) bool {
-	return slices.ContainsFunc(anywhere(), func(s string) bool { return strings.HasSuffix(strings.TrimSuffix(word, "s"), s) })
+	return isShortPass(word) || slices.ContainsFunc(anywhere(), func(s string) bool { return strings.HasSuffix(strings.TrimSuffix(word, "s"), s) })
 }
 
 func names(word string, list []string) bool {
