@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -82,7 +84,7 @@ func TestEverythingConvergesAfterChaos(t *testing.T) {
 	begin("kill Jibe", w.killJibe)
 	begin("break objects", w.breakObjects)
 	for i := range userCount {
-		u := &user{world: w, clone: process.NewClone(t, w.repository)}
+		u := &user{world: w, Person: load.Person{World: w.people, Pause: userPause, Clone: process.NewClone(t, w.repository)}}
 		for j := i; j < len(w.vnfs); j += userCount {
 			u.vnfs = append(u.vnfs, w.vnfs[j])
 		}
@@ -116,14 +118,12 @@ type world struct {
 	trees                         map[string]*version // by the tree of the package
 	traffic                       *traffic
 	timeout                       time.Duration // of the operations that people ask for
+	people                        *load.World   // what was asked for, and is expected
 
-	mu       sync.Mutex
-	reasons  []string       // why it failed
-	requests []request      // acknowledged through the API
-	pushes   []process.Push // accepted by git
-	ended    map[string]string
-	failed   map[string]bool // UIDs of bare pods that chaos let fail
-	blamed   map[string]bool // ids of instances in errors
+	mu      sync.Mutex
+	reasons []string // why it failed
+	ended   map[string]string
+	failed  map[string]bool // UIDs of bare pods that chaos let fail
 	// orphaned are the names of the StatefulSets that were deleted and left their pods, by instance.
 	orphaned map[string][]string
 	stripped map[string][]object // what Jibe's label was taken off, by instance
@@ -140,7 +140,7 @@ func newWorld(t *testing.T) *world {
 	dir := process.ShortTempDir(t)
 	w := &world{
 		t: t, dir: dir, data: filepath.Join(dir, "data"), repository: filepath.Join(dir, "data", "desired.git"),
-		log: newTimeline(), ended: map[string]string{}, failed: map[string]bool{}, blamed: map[string]bool{},
+		log: newTimeline(), ended: map[string]string{}, failed: map[string]bool{},
 		stripped: map[string][]object{}, orphaned: map[string][]string{}, timeout: shortTimeout,
 	}
 	w.plane = startPlane(t, filepath.Join(dir, "cp"))
@@ -157,6 +157,12 @@ func newWorld(t *testing.T) *world {
 	}
 	if w.objects, err = dynamic.NewForConfig(config); err != nil {
 		t.Fatal(err)
+	}
+	w.people = load.New(&w.Mortal, w.client, w.repository)
+	w.people.Note = func(instance, text string) { w.log.note("user", instance, "%s", text) }
+	w.people.Expect = load.Expect{
+		Answers: []int{http.StatusConflict, http.StatusServiceUnavailable}, // busy, suspended, nothing to heal; the VIM is away
+		Sure:    true, Superseded: true, Operation: w.expectEnd,
 	}
 	t.Cleanup(func() {
 		if s := w.Take(); s != nil {
@@ -223,11 +229,8 @@ func (w *world) rest(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// about is an error about one instance, whose timeline is shown then.
+// about is an error about one instance, whose timeline is shown where the test fails for it.
 func (w *world) about(v *vnf, format string, args ...any) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.blamed[v.id] = true
 	return fmt.Errorf("instance %s (%s, namespace %s): %w", v.id, v.dir, v.namespace, fmt.Errorf(format, args...))
 }
 
@@ -243,14 +246,10 @@ func (w *world) fail(err error) {
 
 // report says what the run consisted of, so that an idle one can't pass for a proof.
 func (w *world) report() {
-	requests := map[string]int{}
-	for _, r := range w.requests {
-		requests[r.what]++
-	}
 	w.t.Logf("%s", w.log.counted())
-	w.t.Logf("acknowledged: %d requests %v, %d pushes", len(w.requests), requests, len(w.pushes))
-	if len(w.requests) == 0 || len(w.pushes) == 0 {
-		w.t.Error("there were no requests or no pushes: nothing is proven")
+	w.t.Log(w.people.Counts())
+	if err := w.people.Worked(); err != nil {
+		w.t.Error(err)
 	}
 	if w.t.Failed() {
 		if err := w.tell(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -75,7 +76,7 @@ func (w *world) populate(n int, rng *rand.Rand) {
 		if i%2 == 1 {
 			a := s.Want(w.t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+v.id+"/instantiate",
 				map[string]any{"flavourId": "simple", "additionalParams": params(v)}, nil)
-			w.requests = append(w.requests, request{what: string(lcm.Instantiate), operation: a.ID(), vnf: v})
+			w.people.Acknowledge(load.Request{What: string(lcm.Instantiate), Operation: a.ID(), Instance: v.id, Dir: v.dir})
 		}
 	}
 	kit.EventuallyWithin(w.t, populateWait, func() error {
@@ -100,7 +101,7 @@ func (w *world) populate(n int, rng *rand.Rand) {
 // publish makes all versions of the package known.
 func (w *world) publish() {
 	w.t.Helper()
-	w.trees = map[string]*version{}
+	w.trees, w.people.Versions = map[string]*version{}, map[string]string{}
 	versions := makeVersions(w.t)
 	var ids, dirs []string
 	for _, v := range versions {
@@ -112,7 +113,7 @@ func (w *world) publish() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.trees[tree] = v
+		w.trees[tree], w.people.Versions[tree] = v, v.vnfd
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -39,7 +41,7 @@ func (w *world) settle() {
 		w.t.Fatal(err)
 	}
 	w.release()
-	person := &user{world: w, clone: process.NewClone(w.t, w.repository)}
+	person := &user{world: w, Person: load.Person{World: w.people, Rng: rand.New(rand.NewPCG(1, 1)), Clone: process.NewClone(w.t, w.repository)}}
 	tried := map[string]int{}
 	begun := time.Now()
 	said := begun
@@ -53,9 +55,6 @@ func (w *world) settle() {
 			w.fail(fmt.Errorf("it doesn't come to rest in %s: %w", settleWait, err))
 			return
 		}
-		w.mu.Lock()
-		clear(w.blamed) // not at rest yet is no fault
-		w.mu.Unlock()
 		if telling {
 			said = time.Now()
 			w.t.Logf("not at rest after %s: %v", time.Since(begun).Round(time.Second), err)
@@ -93,13 +92,13 @@ func (u *user) look(ctx context.Context, s *process.Server, tried map[string]int
 
 // intents are the instances as head has them, by id.
 func (u *user) intents(ctx context.Context) (map[string]*desired.Instance, error) {
-	if err := u.clone.Reset(ctx); err != nil {
+	if err := u.Clone.Reset(ctx); err != nil {
 		return nil, err
 	}
 	all := map[string]*desired.Instance{}
 	for _, v := range u.world.vnfs {
 		file := v.dir + "/" + desired.InstanceFile
-		text, err := u.clone.Read(file)
+		text, err := u.Clone.Read(file)
 		if err != nil {
 			return nil, err
 		}
@@ -137,11 +136,11 @@ func (w *world) release() {
 // tidy does what is left to a person: operations in FAILED_TEMP that a person asked for,
 // and instances that are held. It returns an error while there is something.
 func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int, intents map[string]*desired.Instance) error {
-	failed, err := process.All[occurrence](ctx, s, process.Operations+"?all_fields&filter=(eq,operationState,FAILED_TEMP)")
+	failed, err := u.Occurrences(ctx, s, "(eq,operationState,FAILED_TEMP)")
 	if err != nil {
 		return err
 	}
-	broken := map[string]*occurrence{}
+	broken := map[string]*load.Occurrence{}
 	for i, op := range failed {
 		if !op.Automatic {
 			broken[op.Instance] = &failed[i]
@@ -160,10 +159,10 @@ func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int
 			}
 			errs = append(errs, fmt.Errorf("%s %s is in FAILED_TEMP: %s", op.Type, op.ID, op.Error.Detail), u.resolve(ctx, s, v, op, how))
 		case now.Held != "" && v.calm:
-			errs = append(errs, u.about(v, "it is held by %s", now.Held), u.askUpgrade(ctx, s, v, map[bool]string{true: trioNext, false: trio}[now.VnfdID == trio], "Blue-Green"))
+			errs = append(errs, u.about(v, "it is held by %s", now.Held), u.Change(ctx, s, v.dir, map[bool]string{true: trioNext, false: trio}[now.VnfdID == trio], "Blue-Green"))
 		case now.Held != "":
 			errs = append(errs, u.about(v, "it is held by %s", now.Held),
-				u.ask(ctx, s, v, request{what: string(lcm.Heal)}, "/heal", map[string]any{"cause": "it was given up"}))
+				u.heal(ctx, s, v, map[string]any{"cause": "it was given up"}))
 		}
 	}
 	return errors.Join(errs...)
@@ -172,7 +171,7 @@ func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int
 // atRest says what has not ended, and what drift is known.
 func (w *world) atRest(ctx context.Context, s *process.Server) error {
 	ended := fmt.Sprintf("(nin,operationState,%s,%s,%s)", lcm.Completed, lcm.RolledBack, lcm.Failed)
-	operations, err := process.All[process.Operation](ctx, s, process.Operations+"?all_fields&filter="+ended)
+	operations, err := w.people.Occurrences(ctx, s, ended)
 	if err != nil {
 		return err
 	}

@@ -66,9 +66,11 @@ func (w *world) tell() error {
 	}
 	defer file.Close()
 	w.t.Logf("all timelines are in %s, beside the logs of Jibe and the control plane", file.Name())
-	shown := 0
+	reasons, shown := strings.Join(w.reasons, "\n"), 0
+	blamed := func(v *vnf) bool { return strings.Contains(reasons, v.id) }
+	some := slices.ContainsFunc(w.vnfs, blamed)
 	for _, v := range w.vnfs {
-		if !w.blamed[v.id] && len(w.blamed) > 0 {
+		if some && !blamed(v) {
 			continue
 		}
 		events, err := w.story(ctx, v)
@@ -81,7 +83,7 @@ func (w *world) tell() error {
 			fmt.Fprintf(&text, "%s %-9s %s\n", e.at.Format("15:04:05.000"), e.who, e.text)
 		}
 		fmt.Fprintln(file, text.String())
-		if shown++; shown <= blamedMost && len(w.blamed) > 0 {
+		if shown++; shown <= blamedMost && some {
 			w.t.Log(text.String())
 		}
 	}
@@ -109,7 +111,7 @@ func (w *world) story(ctx context.Context, v *vnf) ([]event, error) {
 		}
 	}
 	if s := w.Present(); s != nil {
-		operations, err := process.All[occurrence](ctx, s, process.Operations+"?all_fields&filter=(eq,vnfInstanceId,"+v.id+")")
+		operations, err := w.people.Occurrences(ctx, s, "(eq,vnfInstanceId,"+v.id+")")
 		if err != nil {
 			return events, err
 		}
@@ -142,14 +144,6 @@ func (w *world) story(ctx context.Context, v *vnf) ([]event, error) {
 		}
 		return nil
 	})
-}
-
-// occurrence is what this test reads of a VnfLcmOpOcc.
-type occurrence struct {
-	process.Operation
-	Started time.Time       `json:"startTime"`
-	Entered time.Time       `json:"stateEnteredTime"`
-	Params  json.RawMessage `json:"operationParams"`
 }
 
 // auditEvent is what this test reads of a line of the audit log.

@@ -2,14 +2,12 @@ package chaos_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -28,72 +26,29 @@ func another(rng *rand.Rand, now *desired.Instance) string {
 	return trio
 }
 
-// upgrade asks for another version of the package, in one of the ways in which that can be
-// done.
-func (u *user) upgrade(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, now *desired.Instance) error {
-	to := another(rng, now)
-	push := func(how, strategy string, more ...desired.KeyValue) error {
-		return u.push(ctx, s, rng, v, how+" "+v.name, append(more, desired.KeyValue{Path: []string{"vnfdId"}, Value: to},
-			desired.KeyValue{Path: []string{"update", "strategy"}, Value: strategy})...)
-	}
-	paths := map[string]any{"configmap_secret_paths": configPaths()}
-	dice := rng.IntN(8)
-	if now.VnfdID == trioStuck && (dice == 2 || dice == 5) {
-		dice = 3 // a container update would lie on the version that gets stuck
-	}
-	switch dice {
-	case 0:
-		return u.askUpgrade(ctx, s, v, to, "RollingUpdate")
-	case 1:
-		return u.askUpgrade(ctx, s, v, to, "Blue-Green")
-	case 2:
-		return u.ask(ctx, s, v, request{what: string(lcm.ModifyInfo), vnfd: to, method: http.MethodPatch}, "", map[string]any{"vnfdId": to, "metadata": paths})
-	case 3:
-		return push("Roll", desired.Rolling)
-	case 4:
-		return push("Put a green one beside", desired.BlueGreen)
-	case 5:
-		return push("Update the containers of", desired.Container, desired.KeyValue{Path: []string{"metadata"}, Value: paths})
-	}
-	if now.Update.Strategy == desired.Container {
-		return push("Roll", desired.Rolling)
-	}
-	return u.oneLine(ctx, s, rng, v, to)
-}
-
-func (u *user) askUpgrade(ctx context.Context, s *process.Server, v *vnf, to, kind string) error {
-	return u.ask(ctx, s, v, request{what: string(lcm.ChangePackage), vnfd: to, blueGreen: kind == "Blue-Green"}, "/change_vnfpkg",
-		map[string]any{"vnfdId": to, "additionalParams": map[string]any{"upgrade_type": kind}})
-}
-
-// oneLine pushes the vnfdId alone.
-func (u *user) oneLine(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, to string) error {
-	return u.push(ctx, s, rng, v, fmt.Sprintf("Let %s run %s", v.name, to), desired.KeyValue{Path: []string{"vnfdId"}, Value: to})
-}
-
 // revert pushes the vnfdId that the API shows: that of before the operation that failed.
-func (u *user) revert(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf) error {
+func (u *user) revert(ctx context.Context, s *process.Server, v *vnf) error {
 	var in shown
 	if err := s.Get(ctx, process.Instances+"/"+v.id, &in); err != nil {
 		return u.unanswered(ctx, v, "look for what ran", err)
 	}
-	return u.push(ctx, s, rng, v, "Revert "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: in.Vnfd})
+	return u.Edit(ctx, s, v.dir, "Revert "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: in.Vnfd})
 }
 
 // changeCalmly asks for a change that may not interrupt the traffic.
-func (u *user) changeCalmly(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, now *desired.Instance, broken *occurrence) error {
-	dice := rng.IntN(100)
+func (u *user) changeCalmly(ctx context.Context, s *process.Server, v *vnf, now *desired.Instance, broken *load.Occurrence) error {
+	dice := u.Rng.IntN(100)
 	switch {
 	case broken != nil && dice < 25:
-		return u.revert(ctx, s, rng, v)
+		return u.revert(ctx, s, v)
 	case broken != nil:
-		return u.resolve(ctx, s, v, broken, []string{"retry", "rollback"}[rng.IntN(2)])
+		return u.resolve(ctx, s, v, broken, []string{"retry", "rollback"}[u.Rng.IntN(2)])
 	case dice < 45:
-		return u.askUpgrade(ctx, s, v, another(rng, now), "Blue-Green")
+		return u.Change(ctx, s, v.dir, another(u.Rng, now), "Blue-Green")
 	case dice < 90:
-		return u.oneLine(ctx, s, rng, v, another(rng, now))
+		return u.Edit(ctx, s, v.dir, "Upgrade "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: another(u.Rng, now)})
 	case now.Levels["front"] < maxLevel:
-		return u.ask(ctx, s, v, request{what: string(lcm.Scale), steps: 1}, "/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": 1})
+		return u.Scale(ctx, s, v.dir, 0, maxLevel) // out
 	}
 	return nil
 }
@@ -104,7 +59,7 @@ func (u *user) unstick(ctx context.Context, s *process.Server, v *vnf) error {
 	if v.calm {
 		strategy = desired.BlueGreen
 	}
-	return u.push(ctx, s, rand.New(rand.NewPCG(1, 1)), v, "Give up the new version of "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: trio},
+	return u.Edit(ctx, s, v.dir, "Give up the new version of "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: trio},
 		desired.KeyValue{Path: []string{"update", "strategy"}, Value: strategy})
 }
 
@@ -117,14 +72,13 @@ func byJibe(h *process.History, commit string) bool {
 			return true
 		}
 	}
-	return outcome(h.Lines[at]) || strings.HasPrefix(h.Lines[at], "Pin the package of ") || strings.HasPrefix(h.Lines[at], "Lift the hold on ")
+	return load.Outcome(h.Lines[at]) || strings.HasPrefix(h.Lines[at], "Pin the package of ") || strings.HasPrefix(h.Lines[at], "Lift the hold on ")
 }
 
 // wentBack says whether somebody pushed what an operation had found, which is its
 // rollback: nothing but what Jibe fills in is another. A push may have been accepted
 // without anybody's knowing, so that the history is asked and not the pushers.
-func (w *world) wentBack(ctx context.Context, h *process.History, op process.Operation) (bool, error) {
-	commits := askedBy(h, op)
+func (w *world) wentBack(ctx context.Context, h *process.History, op process.Operation, commits []string) (bool, error) {
 	if len(commits) == 0 {
 		return false, nil
 	}

@@ -1,16 +1,11 @@
 package chaos_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"path"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,105 +13,101 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // user is a person who looks after some of the instances, through the API and by git.
 type user struct {
 	*world
-	clone *process.Clone
-	vnfs  []*vnf
+	load.Person
+	vnfs []*vnf
 }
 
-// request is an acknowledged request that began an operation (202).
-type request struct {
-	what, operation string
-	vnf             *vnf
-	// pods are the UIDs of the pods that it asked to heal; steps the scale steps, less
-	// than none for in.
-	pods  []string
-	steps int
-	// vnfd is the version that it asked for, and blueGreen the way.
-	vnfd      string
-	blueGreen bool
-	method    string // "" is POST
-}
-
-// userEvery is the mean time between two changes that a person asks for.
-const userEvery = 250 * time.Millisecond
+// userPause is the longest pause between two changes that a person asks for.
+const userPause = 500 * time.Millisecond
 
 func (u *user) work(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
-	for u.rest(stop, time.Duration(rng.Int64N(int64(2*userEvery)))) {
-		s := u.Await(ctx, stop)
-		if s == nil {
-			return nil
-		}
-		if err := u.change(ctx, s, rng, u.vnfs[rng.IntN(len(u.vnfs))]); err != nil {
-			return err
-		}
-	}
-	return nil
+	u.Rng = rng
+	return u.Work(ctx, stop, func(ctx context.Context, s *process.Server) error {
+		return u.change(ctx, s, u.vnfs[rng.IntN(len(u.vnfs))])
+	})
 }
 
 // change asks for one change that makes sense for what the instance is now.
-func (u *user) change(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf) error {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
+func (u *user) change(ctx context.Context, s *process.Server, v *vnf) error {
 	now, err := process.Intent(ctx, u.repository, "main", v.dir)
 	if err != nil {
 		return err
 	}
-	level := now.Levels["front"]
-	other := (level + 1 + rng.IntN(maxLevel)) % (maxLevel + 1)
 	edit := func(message string, path []string, value any) error {
-		return u.push(ctx, s, rng, v, message, desired.KeyValue{Path: path, Value: value})
+		return u.Edit(ctx, s, v.dir, message, desired.KeyValue{Path: path, Value: value})
 	}
 	broken, err := u.broken(ctx, s, v)
 	if err != nil {
 		return u.unanswered(ctx, v, "look for a failed operation", err)
 	}
 	if v.calm {
-		return u.changeCalmly(ctx, s, rng, v, now, broken)
+		return u.changeCalmly(ctx, s, v, now, broken)
 	}
-	dice := rng.IntN(100)
+	dice := u.Rng.IntN(100)
 	switch {
 	case broken != nil && dice < 75:
-		how := []string{"retry", "retry", "fail", "rollback", "rollback", "revert"}[rng.IntN(6)]
+		how := []string{"retry", "retry", "fail", "rollback", "rollback", "revert"}[u.Rng.IntN(6)]
 		if how == "revert" {
-			return u.revert(ctx, s, rng, v)
+			return u.revert(ctx, s, v)
 		}
 		return u.resolve(ctx, s, v, broken, how)
-	case rng.IntN(100) < upgradePart:
-		return u.upgrade(ctx, s, rng, v, now)
+	case u.Rng.IntN(100) < upgradePart:
+		paths := configPaths()
+		if now.VnfdID == trioStuck {
+			paths = nil // a container update would lie on the version that gets stuck
+		}
+		return u.Upgrade(ctx, s, v.dir, now, another(u.Rng, now), paths)
 	case now.Suspend && dice < 60:
 		return edit("Resume "+v.name, []string{"suspend"}, nil)
 	case now.Drift == desired.DriftReport && dice < 40:
 		return edit("Correct "+v.name, []string{"drift"}, nil)
 	case dice < 30:
-		return u.healPods(ctx, s, rng, v)
+		return u.healPods(ctx, s, v)
 	case dice < 38:
-		return u.ask(ctx, s, v, request{what: string(lcm.Heal)}, "/heal", map[string]any{"cause": "a person said so"})
+		return u.heal(ctx, s, v, map[string]any{"cause": "a person said so"})
 	case dice < 42:
-		return u.ask(ctx, s, v, request{what: string(lcm.Heal)}, "/heal", map[string]any{"additionalParams": map[string]any{"all": false}})
+		return u.heal(ctx, s, v, map[string]any{"additionalParams": map[string]any{"all": false}})
 	case dice < 60:
-		direction, steps := "SCALE_OUT", 1
-		if level == maxLevel || level > 0 && rng.IntN(2) == 0 {
-			direction, steps = "SCALE_IN", -1
-		}
-		return u.ask(ctx, s, v, request{what: string(lcm.Scale), steps: steps}, "/scale", map[string]any{"type": direction, "aspectId": "front", "numberOfSteps": 1})
+		return u.Scale(ctx, s, v.dir, now.Levels["front"], maxLevel)
 	case dice < 75:
-		return edit(fmt.Sprintf("Let %s be at level %d", v.name, other), []string{"levels", "front"}, other)
+		return u.Level(ctx, s, v.dir, now, maxLevel)
 	case dice < 85:
 		units, err := u.units(ctx, s, v)
 		if err != nil || len(units) == 0 {
 			return u.unanswered(ctx, v, "look for pods", err)
 		}
-		x := units[rng.IntN(len(units))]
-		return edit("Heal "+x.Compute.Name, []string{"condemned", "Pod/" + v.namespace + "/" + x.Compute.Name}, x.ID)
+		x := units[u.Rng.IntN(len(units))]
+		return u.Condemn(ctx, s, v.dir, v.namespace, x.Compute.Name, x.ID)
 	case dice < 93:
 		return edit("Suspend "+v.name, []string{"suspend"}, true)
 	}
 	return edit("Leave the drift of "+v.name, []string{"drift"}, desired.DriftReport)
+}
+
+// heal asks the API to heal all that is broken of an instance.
+func (u *user) heal(ctx context.Context, s *process.Server, v *vnf, body map[string]any) error {
+	_, err := u.Ask(ctx, s, http.MethodPost, v.dir, "/heal", body, load.Request{
+		What: string(lcm.Heal),
+		Wants: func(_, after *desired.Instance) error {
+			if len(after.Condemned) == 0 {
+				return errors.New("condemns nothing")
+			}
+			return nil
+		},
+	})
+	return err
+}
+
+// unanswered counts a look that had no answer.
+func (u *user) unanswered(ctx context.Context, v *vnf, what string, err error) error {
+	return u.Unanswered(ctx, time.Now(), v.id, what, err)
 }
 
 // unit is what this test reads of a VnfcResourceInfo (SOL003 v3.3.1 clause 5.5.3.5).
@@ -148,15 +139,16 @@ func (u *user) units(ctx context.Context, s *process.Server, v *vnf) ([]unit, er
 }
 
 // healPods heals one or two pods that the API shows, by their ids.
-func (u *user) healPods(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf) error {
+func (u *user) healPods(ctx context.Context, s *process.Server, v *vnf) error {
+	rng := u.Rng
 	units, err := u.units(ctx, s, v)
 	if err != nil || len(units) == 0 {
 		return u.unanswered(ctx, v, "look for pods", err)
 	}
 	rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
-	r := request{what: string(lcm.Heal)}
+	var uids []string
 	for _, x := range units[:1+rng.IntN(min(2, len(units)))] {
-		r.pods = append(r.pods, x.ID)
+		uids = append(uids, x.ID)
 	}
 	if rng.IntN(3) == 0 {
 		// Somebody else is rid of one of them at the same moment: it is too late for the
@@ -171,57 +163,13 @@ func (u *user) healPods(ctx context.Context, s *process.Server, rng *rand.Rand, 
 			u.log.count("fault: delete pods that are asked to heal")
 		})
 	}
-	return u.ask(ctx, s, v, r, "/heal", map[string]any{"vnfcInstanceId": r.pods, "cause": "it looks sick"})
-}
-
-// ask makes a request and remembers it where it is acknowledged.
-func (w *world) ask(ctx context.Context, s *process.Server, v *vnf, r request, task string, body any) error {
-	what := strings.TrimSpace(r.what + " " + strings.Join(r.pods, ","))
-	a, err := s.Do(ctx, cmp.Or(r.method, http.MethodPost), process.Instances+"/"+v.id+task, body)
-	if err != nil {
-		return w.unanswered(ctx, v, what, err)
-	}
-	w.log.note("user", v.id, "%s: %d %s %s", what, a.Status, a.ID(), a.Body)
-	w.log.count(fmt.Sprintf("%s answered with %d", r.what, a.Status))
-	switch a.Status {
-	case http.StatusAccepted:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		r.operation, r.vnf = a.ID(), v
-		w.requests = append(w.requests, r)
-	case http.StatusConflict: // busy, suspended, nothing to heal
-	case http.StatusServiceUnavailable: // the VIM is away
-	case http.StatusBadRequest:
-		// Chaos was faster with one of the pods.
-		if len(r.pods) > 0 && slices.ContainsFunc(r.pods, func(id string) bool { return strings.Contains(string(a.Body), id) }) {
-			return nil
-		}
-		fallthrough
-	default:
-		return w.about(v, "%s was answered with %d: %s", what, a.Status, a.Body)
-	}
-	return nil
-}
-
-// unanswered counts what nobody knows of. That a connection was cut is no failure, a
-// request that hangs is one.
-func (w *world) unanswered(ctx context.Context, v *vnf, what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return w.about(v, "%s: no answer in %s: %w", what, requestWait, err)
-	}
-	w.log.note("user", v.id, "%s: no answer: %v", what, err)
-	w.log.count("requests without an answer")
-	return nil
+	return u.Heal(ctx, s, v.dir, uids...)
 }
 
 // broken is the instance's operation in FAILED_TEMP that a person asked for, nil where
 // there is none. What Jibe began by itself it has to end by itself.
-func (w *world) broken(ctx context.Context, s *process.Server, v *vnf) (*occurrence, error) {
-	filter := "filter=" + url.QueryEscape("(eq,operationState,FAILED_TEMP);(eq,vnfInstanceId,"+v.id+")")
-	failed, err := process.All[occurrence](ctx, s, process.Operations+"?all_fields&"+filter)
+func (u *user) broken(ctx context.Context, s *process.Server, v *vnf) (*load.Occurrence, error) {
+	failed, err := u.Occurrences(ctx, s, "(eq,operationState,FAILED_TEMP);(eq,vnfInstanceId,"+v.id+")")
 	if err != nil || len(failed) == 0 || failed[0].Automatic {
 		return nil, err
 	}
@@ -229,55 +177,31 @@ func (w *world) broken(ctx context.Context, s *process.Server, v *vnf) (*occurre
 }
 
 // resolve asks for the end of a failed operation.
-func (w *world) resolve(ctx context.Context, s *process.Server, v *vnf, op *occurrence, how string) error {
-	w.log.note("user", v.id, "%s %s is in FAILED_TEMP: %d %s", op.Type, op.ID, op.Error.Status, op.Error.Detail)
+func (u *user) resolve(ctx context.Context, s *process.Server, v *vnf, op *load.Occurrence, how string) error {
+	u.log.note("user", v.id, "%s %s is in FAILED_TEMP: %d %s", op.Type, op.ID, op.Error.Status, op.Error.Detail)
 	if op.Error.Detail == "" || op.Error.Status == 0 {
-		return w.about(v, "%s %s is in FAILED_TEMP and doesn't say why: %+v", op.Type, op.ID, op.Error)
+		return u.about(v, "%s %s is in FAILED_TEMP and doesn't say why: %+v", op.Type, op.ID, op.Error)
 	}
-	w.mu.Lock()
-	was := w.ended[op.ID]
+	u.mu.Lock()
+	was := u.ended[op.ID]
 	if how != "retry" {
-		w.ended[op.ID] += " " + how // before it is known: the answer may get lost
+		u.ended[op.ID] += " " + how // before it is known: the answer may get lost
 	}
-	w.mu.Unlock()
+	u.mu.Unlock()
 	a, err := s.Do(ctx, http.MethodPost, process.Operations+"/"+op.ID+"/"+how, nil)
 	if err != nil {
-		return w.unanswered(ctx, v, how, err)
+		return u.unanswered(ctx, v, how, err)
 	}
-	w.log.note("user", v.id, "%s %s %s: %d %s", how, op.Type, op.ID, a.Status, a.Body)
-	w.log.count(fmt.Sprintf("%s answered with %d", how, a.Status))
+	u.log.note("user", v.id, "%s %s %s: %d %s", how, op.Type, op.ID, a.Status, a.Body)
+	u.log.count(fmt.Sprintf("%s answered with %d", how, a.Status))
 	switch a.Status {
 	case http.StatusOK, http.StatusAccepted:
 	case http.StatusConflict:
-		w.mu.Lock()
-		w.ended[op.ID] = was
-		w.mu.Unlock()
-	default:
-		return w.about(v, "%s of %s was answered with %d: %s", how, op.ID, a.Status, a.Body)
-	}
-	return nil
-}
-
-// push pushes a change of the instance's file.
-func (u *user) push(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, message string, changes ...desired.KeyValue) error {
-	remote := s.Desired()
-	if rng.IntN(2) == 0 {
-		remote = s.DesiredURL()
-	}
-	commit, err := u.clone.ChangeInstance(ctx, func() string { return remote }, v.dir, message, func(old []byte) ([]byte, error) {
-		return desired.Edit(path.Join(v.dir, desired.InstanceFile), old, changes...)
-	})
-	switch {
-	case errors.Is(err, process.ErrUnanswered):
-		return u.unanswered(ctx, v, message, err)
-	case err != nil:
-		return u.about(v, "%s: %w", message, err)
-	case commit != "":
-		u.log.note("user", v.id, "push %s %s", commit[:7], message)
-		u.log.count("pushes")
 		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.pushes = append(u.pushes, process.Push{Commit: commit, Instance: v.id, Dir: v.dir})
+		u.ended[op.ID] = was
+		u.mu.Unlock()
+	default:
+		return u.about(v, "%s of %s was answered with %d: %s", how, op.ID, a.Status, a.Body)
 	}
 	return nil
 }

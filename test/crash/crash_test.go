@@ -43,12 +43,6 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 
 	w := &world{t: t, data: filepath.Join(process.ShortTempDir(t), "data"), binary: process.Binary(t), kills: map[string]int{}}
 	w.World = load.New(&w.Mortal, client, filepath.Join(w.data, "desired.git"))
-	w.Remote = func(s *process.Server, rng *rand.Rand) string {
-		if rng.IntN(2) == 0 {
-			return s.Desired()
-		}
-		return s.DesiredURL()
-	}
 	t.Cleanup(func() {
 		if err := w.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -70,7 +64,9 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	stop := make(chan struct{})
 	var slots sync.WaitGroup
 	for i := range process.Number(t, "JIBE_CRASH_SLOTS", 6) {
-		s := &load.Slot{World: w.World, Name: fmt.Sprintf("slot-%d", i), Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Clone: process.NewClone(t, w.Present().Desired())}
+		s := &load.Slot{Person: load.Person{
+			World: w.World, Name: fmt.Sprintf("slot-%d", i), Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Clone: process.NewClone(t, w.Present().Desired()),
+		}}
 		slots.Go(func() {
 			if err := s.Work(t.Context(), stop); err != nil {
 				t.Error(err)

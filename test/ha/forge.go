@@ -66,8 +66,10 @@ func newForge(ctx context.Context, f *Forge, password string, repositories []str
 		if _, err := process.Git(ctx, dir, "init", "--quiet", "--bare", "--initial-branch=main", repository); err != nil {
 			return nil, err
 		}
-		if _, err := process.Git(ctx, repository, "config", "http.receivepack", "true"); err != nil {
-			return nil, err
+		for _, key := range []string{"http.receivepack", "receive.advertisePushOptions"} {
+			if _, err := process.Git(ctx, repository, "config", key, "true"); err != nil {
+				return nil, err
+			}
 		}
 	}
 	core, err := exec.CommandContext(ctx, "git", "--exec-path").Output()

@@ -49,7 +49,7 @@ func (r *Rig) Invite(ctx context.Context, seed uint64) (_ *People, err error) {
 	}
 	for i := range slots {
 		name := fmt.Sprintf("slot-%d", i)
-		s := &load.Slot{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Pause: slotPause}
+		s := &load.Slot{Person: load.Person{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Pause: slotPause}}
 		if s.Clone, err = r.Clone(ctx, name); err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func (r *Rig) Invite(ctx context.Context, seed uint64) (_ *People, err error) {
 	}
 	for i := range healers {
 		name := fmt.Sprintf("healed-%d", i)
-		h := &load.Healer{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(100+i))), Pause: healPause}
+		h := &load.Healer{Person: load.Person{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(100+i))), Pause: healPause}}
 		if h.Clone, err = r.Clone(ctx, name); err != nil {
 			return nil, err
 		}
@@ -67,6 +67,7 @@ func (r *Rig) Invite(ctx context.Context, seed uint64) (_ *People, err error) {
 		}
 		p.work = append(p.work, h.Work)
 	}
+	p.work = append(p.work, p.World.AcceptEnds)
 	return p, nil
 }
 

@@ -311,9 +311,8 @@ func (r *Rig) World() *load.World {
 		return r.Forge.URL(desiredRepository)
 	}
 	// haproxy says 502 and 504 where a replica went within a request, of which nobody knows more.
-	w.Busy = func(a *process.Answer) bool {
-		return a.Status == http.StatusServiceUnavailable || a.Status == http.StatusBadGateway || a.Status == http.StatusGatewayTimeout
-	}
+	w.Expect.Answers = []int{http.StatusConflict, http.StatusNotFound, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}
+	w.Expect.Held = true
 	return w
 }
 

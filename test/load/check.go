@@ -2,12 +2,15 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -17,35 +20,36 @@ import (
 // Kept says what was acknowledged and isn't there any more. It is cheap enough to be asked for
 // after every fault.
 func (w *World) Kept(ctx context.Context) error {
-	w.mu.Lock()
-	requests, pushes := slices.Clone(w.requests), slices.Clone(w.pushes)
-	w.mu.Unlock()
-	server := w.Servers.Present()
+	operations, err := w.Occurrences(ctx, w.Servers.Present())
+	if err != nil {
+		return err
+	}
 	h, err := process.ReadHistory(ctx, w.Repository)
 	if err != nil {
 		return err
 	}
-	operations, err := process.All[process.Operation](ctx, server, process.Operations)
-	if err != nil {
-		return err
-	}
-	known := map[string]process.Operation{}
+
+	w.mu.Lock()
+	requests, pushes := slices.Clone(w.requests), slices.Clone(w.pushes)
+	w.mu.Unlock()
+	known := map[string]Occurrence{}
 	for _, op := range operations {
 		known[op.ID] = op
 	}
+
 	var errs []error
 	for _, r := range requests {
-		if r.operation == "" {
-			if n := h.Subjects[r.what+" "+r.dir]; n == 0 || n > 1 && process.Identity(r.dir) == path.Base(r.dir) {
-				errs = append(errs, fmt.Errorf("%d commits are the acknowledged %s of instance %s", n, r.what, r.instance))
+		if r.Operation == "" {
+			if n := h.Subjects[r.What+" "+r.Dir]; n == 0 || n > 1 && process.Identity(r.Dir) == path.Base(r.Dir) {
+				errs = append(errs, fmt.Errorf("%d commits are the acknowledged %s of instance %s", n, r.What, r.Instance))
 			}
 			continue
 		}
-		if n := len(h.Trailers[r.operation]); n != 1 {
-			errs = append(errs, fmt.Errorf("%d commits have the trailer of the acknowledged %s %s", n, r.what, r.operation))
+		if n := len(w.commits(h, r.Operation, h.Trailers[r.Operation])); n != 1 {
+			errs = append(errs, fmt.Errorf("%d commits have the trailer of the acknowledged %s %s of instance %s", n, r.What, r.Operation, r.Instance))
 		}
-		if op, ok := known[r.operation]; !ok || op.Instance != r.instance || op.Type != r.what {
-			errs = append(errs, fmt.Errorf("the acknowledged %s %s of instance %s is shown as %+v", r.what, r.operation, r.instance, op))
+		if op, ok := known[r.Operation]; !ok || op.Instance != r.Instance || op.Type != r.What || op.Automatic {
+			errs = append(errs, fmt.Errorf("the acknowledged %s %s of instance %s is shown as %+v", r.What, r.Operation, r.Instance, op))
 		}
 	}
 	for _, p := range pushes {
@@ -53,13 +57,56 @@ func (w *World) Kept(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("the accepted push of %s to %s is not in the history", p.Commit, p.Dir))
 		}
 	}
+
 	return errors.Join(errs...)
+}
+
+// Occurrence is what is read of a VnfLcmOpOcc.
+type Occurrence struct {
+	process.Operation
+	Started time.Time       `json:"startTime"`
+	Entered time.Time       `json:"stateEnteredTime"`
+	Params  json.RawMessage `json:"operationParams"`
+}
+
+// Occurrences returns the operations that a filter of SOL013 selects, all by default.
+func (w *World) Occurrences(ctx context.Context, server *process.Server, filter ...string) ([]Occurrence, error) {
+	target := process.Operations + "?all_fields"
+	for _, f := range filter {
+		target += "&filter=" + url.QueryEscape(f)
+	}
+	return process.All[Occurrence](ctx, server, target)
+}
+
+// commits returns those of the commits that asked for an operation: where the caller tolerates that operations are
+// taken back, a commit that did so isn't one. One that was pushed while there was no Jibe may be named after any later
+// commit that found the directory so, even after the outcome of another operation.
+func (w *World) commits(h *process.History, operation string, at []int) (list []string) {
+	for _, i := range at {
+		if w.Expect.Operation == nil || !Outcome(h.Lines[i]) || !slices.Contains(h.Trailers[operation], i) {
+			list = append(list, h.Commits[i])
+		}
+	}
+	return list
+}
+
+// AskedBy returns the commits that asked for an operation.
+func (w *World) AskedBy(h *process.History, op process.Operation) []string {
+	return w.commits(h, op.ID, h.Of(op))
+}
+
+// Outcome reports whether a commit with the subject puts a directory back after an operation.
+func Outcome(subject string) bool {
+	return strings.HasPrefix(subject, "Roll back ") || strings.HasPrefix(subject, "Take back the failed ")
 }
 
 // atRest returns the operations, and an error while one of them hasn't ended or what is shown,
 // what runs and what head says differ.
-func (w *World) atRest(ctx context.Context) ([]process.Operation, error) {
-	operations, err := process.All[process.Operation](ctx, w.Servers.Present(), process.Operations)
+func (w *World) atRest(ctx context.Context) ([]Occurrence, error) {
+	if err := w.Accept(ctx); err != nil {
+		return nil, err
+	}
+	operations, err := w.Occurrences(ctx, w.Servers.Present())
 	if err != nil {
 		return nil, err
 	}
@@ -127,30 +174,38 @@ func (w *World) checkInstances(ctx context.Context) error {
 }
 
 // checkPushes says which accepted pushes nothing came of.
-func (w *World) checkPushes(ctx context.Context, operations []process.Operation) error {
+func (w *World) checkPushes(ctx context.Context, operations []Occurrence) error {
 	h, err := process.ReadHistory(ctx, w.Repository)
 	if err != nil {
 		return err
 	}
-	return h.CheckPushes(ctx, w.pushes, operations)
+	var list []process.Operation
+	for _, op := range operations {
+		list = append(list, op.Operation)
+	}
+	return h.CheckPushes(ctx, w.pushes, list)
 }
 
-// checkOperations says where an operation isn't that of exactly one commit, or a commit
-// has two operations on one instance, or one did not succeed: nothing but kills
-// happened, and none of them is a reason to fail.
-func (w *World) checkOperations(ctx context.Context, operations []process.Operation) error {
+// CheckAsked says where the commit of a request isn't what was asked for, an accepted push came to nothing, an operation
+// isn't that of exactly one commit, or a commit has two operations on one instance, or one did not end as [Expect] says.
+func (w *World) CheckAsked(ctx context.Context, operations []Occurrence) error {
 	h, err := process.ReadHistory(ctx, w.Repository)
 	if err != nil {
 		return err
 	}
+	errs := []error{w.checkRequests(ctx, h), w.checkPushes(ctx, operations)}
+
 	seen := map[string]string{}
-	var errs []error
+	expect := w.Expect.Operation
+	if expect == nil {
+		expect = completed
+	}
 	for _, op := range operations {
-		what := fmt.Sprintf("%s %s of instance %s", op.Type, op.ID, op.Instance)
-		if op.State != string(lcm.Completed) {
-			errs = append(errs, fmt.Errorf("%s is %s: %d %s", what, op.State, op.Error.Status, op.Error.Detail))
+		what := fmt.Sprintf("%s %s of instance %s (automatic: %t), which is %s: %d %s", op.Type, op.ID, op.Instance, op.Automatic, op.State, op.Error.Status, op.Error.Detail)
+		commits := w.AskedBy(h, op.Operation)
+		if err := expect(ctx, h, op, commits); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
-		commits := h.Of(op)
 		if op.Automatic && len(commits) == 0 {
 			continue // drift: what ran had changed, not what should run
 		}
@@ -158,22 +213,61 @@ func (w *World) checkOperations(ctx context.Context, operations []process.Operat
 			errs = append(errs, fmt.Errorf("%s belongs to %d commits", what, len(commits)))
 			continue
 		}
-		key := h.Commits[commits[0]] + " " + op.Instance
+		key := commits[0] + " " + op.Instance
 		if other, ok := seen[key]; ok {
 			errs = append(errs, fmt.Errorf("%s and %s are of the same commit", what, other))
 		}
 		seen[key] = what
 	}
+
+	return errors.Join(errs...)
+}
+
+// completed is what is expected of an operation where no caller tolerates anything else: nothing but kills happened, and
+// none of them is a reason to fail.
+func completed(_ context.Context, _ *process.History, op Occurrence, _ []string) error {
+	if op.State != string(lcm.Completed) {
+		return errors.New("it did not complete")
+	}
+	return nil
+}
+
+// checkRequests says which request's commit doesn't want what was asked for.
+func (w *World) checkRequests(ctx context.Context, h *process.History) error {
+	var errs []error
 	for _, r := range w.requests {
-		if r.what != "DELETE" || process.Identity(r.dir) != path.Base(r.dir) {
+		commits := w.commits(h, r.Operation, h.Trailers[r.Operation])
+		if r.Wants == nil || len(commits) != 1 { // Kept reports another number
 			continue
 		}
-		a, err := w.Servers.Present().Do(ctx, http.MethodGet, process.Instances+"/"+r.instance, nil)
+		before, err := process.Intent(ctx, w.Repository, commits[0]+"^", r.Dir)
+		if err != nil {
+			return err
+		}
+		after, err := process.Intent(ctx, w.Repository, commits[0], r.Dir)
+		if err != nil {
+			return err
+		}
+		if err := r.Wants(before, after); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s of instance %s: commit %s %w", r.What, r.Operation, r.Instance, commits[0], err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkDeleted says which deleted instances are still shown.
+func (w *World) checkDeleted(ctx context.Context) error {
+	var errs []error
+	for _, r := range w.requests {
+		if r.What != "DELETE" || process.Identity(r.Dir) != path.Base(r.Dir) {
+			continue
+		}
+		a, err := w.Servers.Present().Do(ctx, http.MethodGet, process.Instances+"/"+r.Instance, nil)
 		if err != nil {
 			return err
 		}
 		if a.Status != http.StatusNotFound {
-			errs = append(errs, fmt.Errorf("the deleted instance %s is shown with %d", r.instance, a.Status))
+			errs = append(errs, fmt.Errorf("the deleted instance %s is shown with %d", r.Instance, a.Status))
 		}
 	}
 	return errors.Join(errs...)

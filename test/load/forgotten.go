@@ -35,9 +35,9 @@ func (w *World) Forgotten(ctx context.Context) error {
 	if err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error { return w.Kept(ctx) }); err != nil {
 		return err
 	}
-	var operations []process.Operation
+	var operations []Occurrence
 	err = kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() (err error) {
-		operations, err = process.All[process.Operation](ctx, w.Servers.Present(), process.Operations)
+		operations, err = w.Occurrences(ctx, w.Servers.Present())
 		return err
 	})
 	created, deleted := w.identifiers()
@@ -85,13 +85,13 @@ func (w *World) subscribe(ctx context.Context, s *Subscriber) error {
 
 // forgotten notes of what the subscriber wasn't told to the end, and of which operation git knew nothing yet.
 // ended are the operations of which git tells.
-func (s *Subscriber) forgotten(operations []process.Operation, ended map[string]bool, created, deleted []string) {
+func (s *Subscriber) forgotten(operations []Occurrence, ended map[string]bool, created, deleted []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.losses++
 	told := s.story()
 	for _, op := range operations {
-		if want := wanted(op); len(told.states[op.ID]) < len(want) || !lcm.State(op.State).Ended() || !ended[op.ID] {
+		if want := wanted(op.Operation); len(told.states[op.ID]) < len(want) || !lcm.State(op.State).Ended() || !ended[op.ID] {
 			s.partly[op.ID] = true
 		}
 	}

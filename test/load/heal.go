@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -29,13 +26,7 @@ const healerLevel = 2
 // Healer has one instance whose pods are healed, through the API or by git, and nothing else. So
 // each pod that ever ran is one of the first, or the successor of one that was asked to be healed.
 type Healer struct {
-	*World
-	// Name is part of the instance's directory; Clone is the healer's own.
-	Name  string
-	Rng   *rand.Rand
-	Clone *process.Clone
-	// Pause is the longest pause between two heals, 0 the usual one.
-	Pause time.Duration
+	Person // Name is part of the instance's directory
 
 	id, dir, namespace string
 	stop               func()
@@ -81,7 +72,7 @@ func (h *Healer) Begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := h.push(ctx, h.Servers.Present(), h.Rng, h.Clone, h.dir, "Bring "+h.Name, func([]byte) ([]byte, error) { return text, nil }); err != nil {
+	if err := h.push(ctx, h.Servers.Present(), h.dir, "Bring "+h.Name, func([]byte) ([]byte, error) { return text, nil }); err != nil {
 		return err
 	}
 	h.World.mu.Lock()
@@ -124,24 +115,11 @@ func (h *Healer) pods() (living, gone map[string]string) {
 
 // Work heals pods until stop is closed.
 func (h *Healer) Work(ctx context.Context, stop <-chan struct{}) error {
-	for {
-		server := h.Servers.Await(ctx, stop)
-		if server == nil {
-			return nil
-		}
-		if err := h.heal(ctx, server); err != nil {
-			return fmt.Errorf("%s: %w", h.Name, err)
-		}
-		if !rest(ctx, stop, upTo(h.Rng, max(h.Pause, slotPause))) {
-			return nil
-		}
-	}
+	return h.Person.Work(ctx, stop, h.heal)
 }
 
-// heal has one pod made anew.
+// heal has one pod recreated.
 func (h *Healer) heal(ctx context.Context, server *process.Server) error {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
 	living, _ := h.pods()
 	if len(living) == 0 {
 		return nil
@@ -149,24 +127,9 @@ func (h *Healer) heal(ctx context.Context, server *process.Server) error {
 	uids := slices.Sorted(maps.Keys(living))
 	uid := uids[h.Rng.IntN(len(uids))]
 	if h.Rng.IntN(4) == 0 {
-		_, err := h.push(ctx, server, h.Rng, h.Clone, h.dir, "Heal "+living[uid],
-			edited(h.dir, desired.KeyValue{Path: []string{"condemned", "Pod/" + h.namespace + "/" + living[uid]}, Value: uid}))
-		return err
+		return h.Condemn(ctx, server, h.dir, h.namespace, living[uid], uid)
 	}
-	signal(h.Sent)
-	began := time.Now()
-	a, err := server.Do(ctx, http.MethodPost, process.Instances+"/"+h.id+"/heal", map[string]any{"vnfcInstanceId": []string{uid}, "cause": "it looks sick"})
-	if err != nil {
-		return h.unanswer(ctx, began, "HEAL", err)
-	}
-	switch a.Status {
-	case http.StatusAccepted:
-		h.acknowledge(request{what: string(lcm.Heal), operation: a.ID(), instance: h.id, dir: h.dir})
-		return nil
-	case http.StatusBadRequest: // it was healed a moment ago
-		return nil
-	}
-	return h.refused(began, string(lcm.Heal), a)
+	return h.Heal(ctx, server, h.dir, uid)
 }
 
 // checkHeals says where another pod went than those that a commit condemns, or one that is
@@ -177,7 +140,7 @@ func (w *World) checkHeals(ctx context.Context) error {
 	w.mu.Unlock()
 	var errs []error
 	for _, h := range healers {
-		condemned, err := w.condemned(ctx, h.dir)
+		condemned, err := w.Condemned(ctx, h.dir)
 		if err != nil {
 			return err
 		}
@@ -216,8 +179,8 @@ func (w *World) Heals() (n int) {
 	return n
 }
 
-// condemned are the UIDs that any commit has condemned in a directory.
-func (w *World) condemned(ctx context.Context, dir string) (map[string]bool, error) {
+// Condemned are the UIDs that any commit has condemned in and below a directory.
+func (w *World) Condemned(ctx context.Context, dir string) (map[string]bool, error) {
 	log, err := process.Git(ctx, w.Repository, "log", "--format=", "-p", "-U0", "main", "--", dir)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"path"
 	"slices"
 	"sync"
@@ -38,11 +37,14 @@ type World struct {
 	// Repository is the folder of the bare repository that has the desired branch, as everybody
 	// pushes it.
 	Repository string
-	// Remote is where a push goes.
+	// Remote is where a push goes; nil is the server's repository, by path or URL.
 	Remote func(s *process.Server, rng *rand.Rand) string
-	// Busy says which answers, beside 409 and 404, a request may get at any time without having
-	// begun anything that was promised. nil is none.
-	Busy func(*process.Answer) bool
+	// Expect is what the caller tolerates.
+	Expect Expect
+	// Versions are the vnfdIds of the packages by their trees; nil leaves the trees unchecked.
+	Versions map[string]string
+	// Note gets a line for whatever is asked of an instance, and what was answered; nil drops it.
+	Note func(instance, text string)
 	// Patience bounds how long everything that was asked for may take once nothing breaks any
 	// more, 0 is [settleWait].
 	Patience time.Duration
@@ -57,20 +59,13 @@ type World struct {
 	mu sync.Mutex
 	// namespaces are those that were made, and the directory of whose instance each is.
 	namespaces map[string]string
-	requests   []request      // acknowledged through the API
+	requests   []Request      // acknowledged through the API
 	pushes     []process.Push // accepted by git
-	unanswered int            // requests and pushes of which nobody knows
+	unanswered int            // requests and pushes whose outcome is unknown
+	accepted   int            // changes that a forge brought and Jibe held until they were accepted
 	refusals   map[string]int
 	failed     []failure
 	healers    []*Healer
-}
-
-// request is an acknowledged request of the API: CREATE (201), DELETE (204), or one that
-// began an operation (202).
-type request struct {
-	what, operation, instance, dir string
-	// doubtful lets it be refused by what a former request came to.
-	doubtful bool
 }
 
 // failure is an answer that a client would call a failure of the service.
@@ -124,10 +119,10 @@ func (w *World) Counts() string {
 	defer w.mu.Unlock()
 	what := map[string]int{}
 	for _, r := range w.requests {
-		what[r.what]++
+		what[r.What]++
 	}
-	return fmt.Sprintf("acknowledged: %d requests %v, %d pushes; without an answer: %d; refused: %v; notifications: %d",
-		len(w.requests), what, len(w.pushes), w.unanswered, w.refusals, w.events())
+	return fmt.Sprintf("acknowledged: %d requests %v, %d pushes; without an answer: %d; refused: %v; accepted although they end many: %d; notifications: %d",
+		len(w.requests), what, len(w.pushes), w.unanswered, w.refusals, w.accepted, w.events())
 }
 
 // events is how many notifications all subscribers have got.
@@ -159,79 +154,10 @@ func (w *World) Worked() error {
 	return nil
 }
 
-func (w *World) acknowledge(r request) {
-	signal(w.Acked)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.requests = append(w.requests, r)
-}
-
-// unanswer counts what nobody knows of. That a connection was cut is no failure of the test, a
-// request that hangs is one.
-func (w *World) unanswer(ctx context.Context, began time.Time, what string, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no answer in %s: %w", requestWait, err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unanswered++
-	w.failed = append(w.failed, failure{began, fmt.Sprintf("%s: no answer: %v", what, err)})
-	return nil
-}
-
-// refused counts an answer that says no. Only what a client has to expect is in order:
-// the instance is busy, or a push that removed it was faster.
-func (w *World) refused(began time.Time, what string, a *process.Answer) error {
-	busy := w.Busy != nil && w.Busy(a)
-	if a.Status != http.StatusConflict && a.Status != http.StatusNotFound && !busy {
-		return fmt.Errorf("%s was answered with %d: %s", what, a.Status, a.Body)
-	}
-	w.count(what, a)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a.Status >= http.StatusInternalServerError {
-		w.failed = append(w.failed, failure{began, fmt.Sprintf("%s: %d %s", what, a.Status, a.Body)})
-	}
-	return nil
-}
-
-// count counts an answer that says no.
-func (w *World) count(what string, a *process.Answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refusals[fmt.Sprintf("%s %d", what, a.Status)]++
-}
-
-// push pushes what next makes of an instance's file; nil removes its directory.
-func (w *World) push(ctx context.Context, server *process.Server, rng *rand.Rand, clone *process.Clone, dir, message string, next func(old []byte) ([]byte, error)) (commit string, err error) {
-	if w.apiOnly.Load() {
-		return "", nil
-	}
-	commit, err = clone.ChangeInstance(ctx, func() string {
-		signal(w.Sent)
-		return w.Remote(server, rng)
-	}, dir, message, next)
-	switch {
-	case errors.Is(err, process.ErrUnanswered):
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.unanswered++
-		return "", nil
-	case err != nil:
-		return "", err // every push here is in order
-	case commit != "":
-		signal(w.Acked)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.pushes = append(w.pushes, process.Push{Commit: commit, Instance: process.Identity(dir), Dir: dir})
-	}
-	return commit, nil
-}
-
 // Prove lets all work come to its end, and then compares what was asked for with git, the
 // operations, the cluster and what the subscribers were notified of.
 func (w *World) Prove(ctx context.Context) error {
-	var operations []process.Operation
+	var operations []Occurrence
 	var errs []error
 	err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() (err error) {
 		operations, err = w.atRest(ctx)
@@ -240,7 +166,7 @@ func (w *World) Prove(ctx context.Context) error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("it doesn't come to rest: %w", err))
 	}
-	errs = append(errs, w.Kept(ctx), w.checkOperations(ctx, operations), w.checkHeals(ctx))
+	errs = append(errs, w.Kept(ctx), w.CheckAsked(ctx, operations), w.checkDeleted(ctx), w.checkHeals(ctx))
 	err = kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error {
 		created, deleted := w.identifiers()
 		var errs []error
@@ -259,19 +185,11 @@ func (w *World) identifiers() (created, deleted []string) {
 	defer w.mu.Unlock()
 	for _, r := range w.requests {
 		switch {
-		case r.what == "CREATE":
-			created = append(created, r.instance)
-		case r.what == "DELETE" && process.Identity(r.dir) == path.Base(r.dir):
-			deleted = append(deleted, r.instance)
+		case r.What == "CREATE":
+			created = append(created, r.Instance)
+		case r.What == "DELETE" && process.Identity(r.Dir) == path.Base(r.Dir):
+			deleted = append(deleted, r.Instance)
 		}
 	}
 	return created, deleted
-}
-
-// signal tells whoever listens.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

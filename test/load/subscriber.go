@@ -163,7 +163,7 @@ func wanted(op process.Operation) []lcm.State {
 
 // check says where the notifications don't tell the story of the operations: every
 // state, in the order of the state machine, up to the last.
-func (s *Subscriber) check(operations []process.Operation, created, deleted []string) error {
+func (s *Subscriber) check(operations []Occurrence, created, deleted []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -172,7 +172,7 @@ func (s *Subscriber) check(operations []process.Operation, created, deleted []st
 	}
 	told := s.story()
 	for _, op := range operations {
-		got, want := told.states[op.ID], wanted(op)
+		got, want := told.states[op.ID], wanted(op.Operation)
 		delete(told.states, op.ID)
 		if !slices.Equal(got, want) && !(s.partly[op.ID] && inPart(got, want, s.losses)) {
 			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of %s %s of instance %s, which is %s since %s; want %q", got, op.Type, op.ID, op.Instance, op.State, op.Entered, want))

@@ -19,7 +19,7 @@ var ErrUnanswered = errors.New("nobody knows whether it was accepted")
 // (nil where there is none), commits and pushes, and does so again where another push was
 // faster. A result of nil removes the directory. remote is asked for the repository's path
 // or URL right before each push. It returns the commit that was accepted, or "" where
-// next changed nothing.
+// next changed nothing. A push that ends the instance says so.
 func (c *Clone) ChangeInstance(ctx context.Context, remote func() string, dir, message string, next func(old []byte) ([]byte, error)) (string, error) {
 	for {
 		if err := c.Reset(ctx); err != nil {
@@ -49,7 +49,11 @@ func (c *Clone) ChangeInstance(ctx context.Context, remote func() string, dir, m
 		if err != nil {
 			return "", err
 		}
-		_, err = Git(ctx, c.Dir, "push", "--quiet", remote(), "HEAD:refs/heads/main")
+		args := []string{"push", "--quiet"}
+		if ends(old, text) {
+			args = append(args, "--push-option", "terminate=1") // as a person who means it
+		}
+		_, err = Git(ctx, c.Dir, append(args, remote(), "HEAD:refs/heads/main")...)
 		switch {
 		case err == nil:
 			return commit, nil
@@ -62,6 +66,19 @@ func (c *Clone) ChangeInstance(ctx context.Context, remote func() string, dir, m
 		}
 		return "", fmt.Errorf("push of %s: %w: %w", commit, ErrUnanswered, err)
 	}
+}
+
+// ends reports whether a change of an instance's file removes the instance, or ends what runs.
+func ends(old, text []byte) bool {
+	if old == nil || text == nil {
+		return old != nil
+	}
+	was, err := desired.ParseInstance(desired.InstanceFile, old)
+	if err != nil || !desired.IsInstantiated(was.State) {
+		return false
+	}
+	now, err := desired.ParseInstance(desired.InstanceFile, text)
+	return err == nil && !desired.IsInstantiated(now.State)
 }
 
 // Overtaken says whether a push failed because the branch had moved.

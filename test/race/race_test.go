@@ -76,7 +76,7 @@ params:
 		remote := []string{server.Desired(), server.DesiredURL()}[i%2]
 		bringer, editor := process.NewClone(t, remote), process.NewClone(t, remote)
 		writers.Go(func() { w.bringer(ctx, i, bringer) })
-		writers.Go(func() { w.editor(ctx, i, editor) })
+		writers.Go(func() { w.editor(ctx, i, editor, remote) })
 	}
 	writers.Wait()
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -130,7 +129,7 @@ func (w *world) bringer(ctx context.Context, me int, c *process.Clone) {
 			if ctx.Err() != nil && n > 0 {
 				return // never accepted
 			}
-			if overtaken(err) {
+			if process.Overtaken(err) {
 				w.retry("bringer")
 				err = c.Rebase(w.t.Context())
 			}
@@ -150,58 +149,21 @@ func (w *world) bringer(ctx context.Context, me int, c *process.Clone) {
 
 // editor pushes one value after another into the shared instances' files, where a
 // rebase would conflict: it begins again with what is there now.
-func (w *world) editor(ctx context.Context, me int, c *process.Clone) {
+func (w *world) editor(ctx context.Context, me int, c *process.Clone, remote string) {
 	for n := 0; ctx.Err() == nil || n == 0; n++ {
 		dir := sharedDir((me + n) % shared)
 		key := fmt.Sprintf("git-%d-%d", me, n)
-		var commit string
-		for {
-			var err error
-			if commit, err = edit(w.t.Context(), c, path.Join(dir, desired.InstanceFile), key); err != nil {
-				w.t.Errorf("editor: %v", err)
-				return
+		tries := 0
+		commit, err := c.ChangeInstance(w.t.Context(), func() string { return remote }, dir, "Set "+key, func(old []byte) ([]byte, error) {
+			if tries++; tries > 1 {
+				w.retry("editor")
 			}
-			if err = c.Push(w.t.Context()); err == nil {
-				break
-			}
-			if !overtaken(err) {
-				w.t.Errorf("editor: %v", err)
-				return
-			}
-			w.retry("editor")
-			if ctx.Err() != nil && n > 0 {
-				return // never accepted
-			}
+			return desired.Edit(path.Join(dir, desired.InstanceFile), old, desired.KeyValue{Path: []string{"metadata", key}, Value: "x"})
+		})
+		if err != nil {
+			w.t.Errorf("editor: %v", err)
+			return
 		}
 		w.acknowledged("", commit, "Set "+key, dir, "metadata "+key, func(in *desired.Instance) bool { return in.Metadata[key] == "x" })
 	}
-}
-
-// edit commits one more metadata value on top of the repository's branch.
-func edit(ctx context.Context, c *process.Clone, file, key string) (string, error) {
-	if err := c.Reset(ctx); err != nil {
-		return "", err
-	}
-	old, err := c.Read(file)
-	if err != nil {
-		return "", err
-	}
-	text, err := desired.Edit(file, []byte(old), desired.KeyValue{Path: []string{"metadata", key}, Value: "x"})
-	if err != nil {
-		return "", err
-	}
-	if err := c.Write(file, string(text)); err != nil {
-		return "", err
-	}
-	return c.Commit(ctx, "Set "+key)
-}
-
-// overtaken says whether a push failed because the branch had moved.
-func overtaken(err error) bool {
-	for _, sign := range []string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "incorrect old value", "stale info"} {
-		if strings.Contains(err.Error(), sign) {
-			return true
-		}
-	}
-	return false
 }
