@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -68,31 +69,30 @@ func TestEverythingConvergesAfterChaos(t *testing.T) {
 	w.populate(process.Number(t, "JIBE_CHAOS_INSTANCES", 50), rand.New(rand.NewPCG(seed, 0)))
 
 	w.record()
-	stop := make(chan struct{})
-	var all sync.WaitGroup
-	stream := uint64(0)
+	var all []load.Work
 	begin := func(what string, work func(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error) {
-		stream++
-		rng := rand.New(rand.NewPCG(seed, stream))
-		all.Go(func() {
-			if err := work(t.Context(), rng, stop); err != nil {
+		rng := rand.New(rand.NewPCG(seed, uint64(len(all)+1)))
+		all = append(all, func(ctx context.Context, stop <-chan struct{}) error {
+			err := work(ctx, rng, stop)
+			if err != nil {
 				w.fail(fmt.Errorf("%s: %w", what, err))
 			}
+			return err
 		})
 	}
 	begin("break the API server", w.breakAPIServer)
 	begin("kill Jibe", w.killJibe)
 	begin("break objects", w.breakObjects)
 	for i := range userCount {
-		u := &user{world: w, Person: load.Person{World: w.people, Pause: userPause, Clone: process.NewClone(t, w.repository)}}
+		u := &user{world: w, Person: load.Person{World: w.people, Name: fmt.Sprintf("user %d", i), Pause: userPause, Clone: process.NewClone(t, w.repository)}}
 		for j := i; j < len(w.vnfs); j += userCount {
 			u.vnfs = append(u.vnfs, w.vnfs[j])
 		}
-		begin(fmt.Sprintf("user %d", i), u.work)
+		begin("ask for changes", u.work)
 	}
-	w.rest(stop, duration)
-	close(stop)
-	all.Wait()
+	end := load.Begin(t.Context(), all...)
+	kit.Pause(t.Context(), duration)
+	_ = end() // has failed the test
 	w.log.note("chaos", "", "no more chaos")
 	w.timeout = calmTimeout
 	if !t.Failed() {
@@ -198,8 +198,8 @@ const jibeLives = 8 * time.Second
 
 // killJibe kills the process now and then until stop is closed, and always leaves one that
 // serves.
-func (w *world) killJibe(_ context.Context, rng *rand.Rand, stop <-chan struct{}) error {
-	for w.rest(stop, time.Duration(rng.Int64N(int64(2*jibeLives)))) {
+func (w *world) killJibe(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+	for kit.Rest(ctx, stop, time.Duration(rng.Int64N(int64(2*jibeLives)))) {
 		s := w.Take()
 		w.log.count("Jibe killed")
 		if rng.IntN(3) == 0 {
@@ -209,24 +209,12 @@ func (w *world) killJibe(_ context.Context, rng *rand.Rand, stop <-chan struct{}
 			w.log.note("chaos", "", "kill Jibe, process %d", s.Pid())
 			s.Kill()
 		}
-		w.rest(stop, time.Duration(rng.Int64N(int64(2*time.Second))))
+		kit.Rest(ctx, stop, time.Duration(rng.Int64N(int64(2*time.Second))))
 		if err := w.startJibe(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// rest passes time, and says whether it wasn't stopped meanwhile.
-func (w *world) rest(stop <-chan struct{}, d time.Duration) bool {
-	select {
-	case <-stop:
-		return false
-	case <-w.t.Context().Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // about is an error about one instance, whose timeline is shown where the test fails for it.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -62,7 +63,7 @@ const faultEvery = 150 * time.Millisecond
 // breakObjects kills and edits pods and objects behind Jibe's back until stop is closed.
 // A fault that meets an object that isn't there, or no API server, is one that missed.
 func (w *world) breakObjects(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
-	for w.rest(stop, time.Duration(rng.Int64N(int64(2*faultEvery)))) {
+	for kit.Rest(ctx, stop, time.Duration(rng.Int64N(int64(2*faultEvery)))) {
 		v := w.vnfs[rng.IntN(len(w.vnfs))]
 		if v.calm {
 			continue

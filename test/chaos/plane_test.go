@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -106,14 +107,14 @@ const (
 // breakAPIServer kills or freezes the API server now and then until stop is closed. It
 // always leaves one that works.
 func (w *world) breakAPIServer(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
-	for w.rest(stop, time.Duration(rng.Int64N(int64(2*apiEvery)))) {
+	for kit.Rest(ctx, stop, time.Duration(rng.Int64N(int64(2*apiEvery)))) {
 		var err error
 		if rng.IntN(2) == 0 {
 			away := time.Duration(rng.Int64N(int64(apiAway)))
 			w.log.note("chaos", "", "kill the API server, start it after %s", away.Round(time.Millisecond))
 			w.log.count("API server killed")
 			err = w.plane.signal(apiServer, syscall.SIGKILL)
-			w.rest(stop, away)
+			kit.Rest(ctx, stop, away)
 			if started := w.plane.restart(ctx, append([]string{apiServer}, clients()...)...); started != nil {
 				err = errors.Join(err, started)
 			}
@@ -123,7 +124,7 @@ func (w *world) breakAPIServer(ctx context.Context, rng *rand.Rand, stop <-chan 
 			w.log.note("chaos", "", "freeze the API server for %s", hangs.Round(time.Millisecond))
 			w.log.count("API server frozen")
 			err = w.plane.signal(apiServer, syscall.SIGSTOP)
-			w.rest(stop, hangs)
+			kit.Rest(ctx, stop, hangs)
 			err = errors.Join(err, w.plane.signal(apiServer, syscall.SIGCONT))
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ func (w *world) settle() {
 			said = time.Now()
 			w.t.Logf("not at rest after %s: %v", time.Since(begun).Round(time.Second), err)
 		}
-		w.rest(nil, lookEvery)
+		kit.Pause(ctx, lookEvery)
 	}
 	w.t.Logf("all was at rest %s after the chaos", time.Since(begun).Round(time.Second))
 }
@@ -85,7 +85,7 @@ func (u *user) look(ctx context.Context, s *process.Server, tried map[string]int
 	}
 	err = errors.Join(u.tidy(ctx, s, tried, intents), u.atRest(ctx, s))
 	if err == nil || all {
-		err = errors.Join(err, u.checkCluster(ctx, intents), u.checkShown(ctx, s, intents), u.checkServices(ctx, intents))
+		err = errors.Join(err, u.checkCluster(ctx, intents), u.checkShown(ctx, s), u.checkServices(ctx, intents))
 	}
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/desired"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // traffic is where the Services "web" of calm instances send traffic, as the watch of the
@@ -45,7 +47,7 @@ func (w *world) record() {
 		for ctx.Err() == nil {
 			// The API server goes now and then, and a watch with it.
 			if err := w.watch(ctx); err != nil && ctx.Err() == nil {
-				w.rest(nil, 100*time.Millisecond)
+				kit.Pause(ctx, 100*time.Millisecond)
 			}
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -126,9 +127,6 @@ type shown struct {
 	State string `json:"instantiationState"`
 	Info  struct {
 		Units []unit `json:"vnfcResourceInfo"`
-		Scale []struct {
-			Level int `json:"scaleLevel"`
-		} `json:"scaleStatus"`
 	} `json:"instantiatedVnfInfo"`
 }
 
@@ -157,7 +155,7 @@ func (u *user) healPods(ctx context.Context, s *process.Server, v *vnf) error {
 		defer racing.Wait()
 		name, late := units[0].Compute.Name, time.Duration(rng.Int64N(int64(60*time.Millisecond)))
 		racing.Go(func() {
-			u.rest(nil, late)
+			kit.Pause(ctx, late)
 			err := u.client.CoreV1().Pods(v.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			u.log.note("chaos", v.id, "delete pod %s while it is asked to heal: %v", name, err)
 			u.log.count("fault: delete pods that are asked to heal")

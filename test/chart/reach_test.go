@@ -12,7 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // forwarding is what kubectl port-forward says when it listens.
@@ -21,11 +21,11 @@ var forwarding = regexp.MustCompile(`^Forwarding from 127\.0\.0\.1:(\d+) `)
 // notes does what the notes of helm install say: the server answers at a forwarded port, by the
 // certificate that the chart made.
 func (s *site) notes() {
-	bin, err := run(s.Context(), s.env, "", filepath.Join(process.Root(), "test", "controlplane", "controlplane"), "cached")
+	bin, err := testenv.ControlPlane(s.Context())
 	if err != nil {
 		s.Fatal(err)
 	}
-	cmd := exec.CommandContext(s.Context(), filepath.Join(strings.TrimSpace(bin), "kubectl"), "--namespace", namespace, "port-forward", "service/"+release, ":9890")
+	cmd := exec.CommandContext(s.Context(), filepath.Join(bin, "kubectl"), "--namespace", namespace, "port-forward", "service/"+release, ":9890")
 	cmd.Env = s.env
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -12,12 +12,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -61,18 +61,14 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stop := make(chan struct{})
-	var slots sync.WaitGroup
+	var slots []load.Work
 	for i := range process.Number(t, "JIBE_CRASH_SLOTS", 6) {
 		s := &load.Slot{Person: load.Person{
 			World: w.World, Name: fmt.Sprintf("slot-%d", i), Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Clone: process.NewClone(t, w.Present().Desired()),
 		}}
-		slots.Go(func() {
-			if err := s.Work(t.Context(), stop); err != nil {
-				t.Error(err)
-			}
-		})
+		slots = append(slots, s.Work)
 	}
+	end := load.Begin(t.Context(), slots...)
 	killer := rand.New(rand.NewPCG(seed, 0))
 	for killed := 0; killed < points && !t.Failed(); {
 		killed += w.strike(killer)
@@ -80,8 +76,9 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 			t.Errorf("after %d kills: %v", killed, err)
 		}
 	}
-	close(stop)
-	slots.Wait()
+	if err := end(); err != nil {
+		t.Error(err)
+	}
 	if err := w.Prove(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -132,7 +129,7 @@ func (w *world) strike(rng *rand.Rand) int {
 		w.expect(w.Sent)
 		delay = time.Duration(rng.Int64N(int64(40 * time.Millisecond)))
 	}
-	w.pause(delay)
+	kit.Pause(w.t.Context(), delay)
 	kill(rng, w.Take())
 	w.kills[how]++
 	for rng.IntN(4) == 0 {
@@ -140,7 +137,7 @@ func (w *world) strike(rng *rand.Rand) int {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.pause(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
+		kit.Pause(w.t.Context(), time.Duration(rng.Int64N(int64(200*time.Millisecond))))
 		kill(rng, s)
 		w.kills["while it starts"]++
 		killed++
@@ -167,13 +164,6 @@ func (w *world) expect(signal <-chan struct{}) {
 	select {
 	case <-signal:
 	case <-time.After(time.Second):
-	case <-w.t.Context().Done():
-	}
-}
-
-func (w *world) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
 	case <-w.t.Context().Done():
 	}
 }

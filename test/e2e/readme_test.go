@@ -26,6 +26,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // wrapped is the jibe that the steps find in bin/: the server listens where nobody else does, and what would
@@ -90,7 +91,7 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cached, err := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "controlplane", "controlplane"), "cached").Output()
+	cached, err := testenv.ControlPlane(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestTheStepsOfTheReadmeDoWhatTheySay(t *testing.T) {
 	shell := exec.CommandContext(context.WithoutCancel(t.Context()), "bash")
 	shell.Dir, shell.Stdout, shell.Stderr = dir, s, s
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	shell.Env = append(process.Environment(), "KUBECONFIG="+kubeconfig, "PATH="+strings.TrimSpace(string(cached))+":"+os.Getenv("PATH"), "JIBE_SERVER=http://"+address, "JIBE_TOKEN=", "JIBE_TOKEN_FILE=")
+	shell.Env = append(process.Environment(), "KUBECONFIG="+kubeconfig, "PATH="+cached+":"+os.Getenv("PATH"), "JIBE_SERVER=http://"+address, "JIBE_TOKEN=", "JIBE_TOKEN_FILE=")
 	if s.in, err = shell.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // Faults break the rig. Each works for a while and leaves it whole; its error is of what must not
@@ -80,7 +82,7 @@ func (f *Faults) Break(ctx context.Context, seed uint64, stop <-chan struct{}) e
 // each has one fault after another until stop is closed.
 func (f *Faults) each(ctx context.Context, rng *rand.Rand, stop <-chan struct{}, kinds []fault) error {
 	var turn []int
-	for pause(ctx, stop, upTo(rng, 4*time.Second)) {
+	for kit.Rest(ctx, stop, upTo(rng, 4*time.Second)) {
 		if len(turn) == 0 {
 			turn = rng.Perm(len(kinds))
 		}
@@ -96,18 +98,6 @@ func upTo(rng *rand.Rand, limit time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(limit)))
 }
 
-// pause passes time, and says whether it wasn't stopped meanwhile.
-func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-stop:
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 func (f *Faults) any(rng *rand.Rand) *Replica { return f.Replicas[rng.IntN(len(f.Replicas))] }
 
 // kill ends a replica as its machine does that fails, and starts it again a moment later.
@@ -115,7 +105,7 @@ func (f *Faults) kill(ctx context.Context, rng *rand.Rand, stop <-chan struct{})
 	x, away := f.any(rng), upTo(rng, f.Longest/2)
 	f.tell("replica killed", "kill %s, start it again after %s", x.Name, away.Round(time.Millisecond))
 	x.Kill()
-	pause(ctx, stop, away)
+	kit.Rest(ctx, stop, away)
 	return x.Revive(ctx)
 }
 
@@ -124,7 +114,7 @@ func (f *Faults) pause(ctx context.Context, rng *rand.Rand, stop <-chan struct{}
 	x, away := f.any(rng), time.Second+upTo(rng, f.Longest-time.Second)
 	f.tell("replica stopped", "stop %s for %s (SIGSTOP)", x.Name, away.Round(time.Millisecond))
 	err := x.Pause()
-	pause(ctx, stop, away)
+	kit.Rest(ctx, stop, away)
 	return errors.Join(err, x.Continue())
 }
 
@@ -144,7 +134,7 @@ func (f *Faults) net(ctx context.Context, rng *rand.Rand, stop <-chan struct{}, 
 	x, away := f.any(rng), upTo(rng, max(f.Longest/4, 6*time.Second))
 	f.tell("replica "+what, "%s is %s for %s", x.Name, what, away.Round(time.Millisecond))
 	how(x)
-	pause(ctx, stop, away)
+	kit.Rest(ctx, stop, away)
 	x.Mend()
 	return nil
 }
@@ -164,7 +154,7 @@ const noteTime = 5 * time.Second
 // told it: what only a dead machine knows, nobody can put back.
 func (f *Faults) flush(ctx context.Context, _ *rand.Rand, stop <-chan struct{}) error {
 	for len(f.owing) > 0 || time.Since(f.back) < noteTime {
-		if !pause(ctx, stop, noteTime/10) {
+		if !kit.Rest(ctx, stop, noteTime/10) {
 			return nil
 		}
 		n := len(f.owing)
@@ -193,7 +183,7 @@ func (f *Faults) gitAway(ctx context.Context, rng *rand.Rand, stop <-chan struct
 	away := upTo(rng, f.Longest)
 	f.tell("git server away", "the git server is away for %s", away.Round(time.Millisecond))
 	f.Forge.Away(true)
-	pause(ctx, stop, away)
+	kit.Rest(ctx, stop, away)
 	f.Forge.Away(false)
 	f.back = time.Now()
 	for _, x := range f.Replicas {
@@ -232,7 +222,7 @@ func (f *Faults) move(ctx context.Context, rng *rand.Rand, stop <-chan struct{},
 	x, wrong := f.any(rng), time.Second+upTo(rng, f.Longest)
 	f.tell(what, "the clock of %s jumps by %s, and back after %s", x.Name, by, wrong.Round(time.Millisecond))
 	err := x.clock.Move(by)
-	pause(ctx, stop, wrong)
+	kit.Rest(ctx, stop, wrong)
 	return errors.Join(err, x.clock.Move(0))
 }
 
@@ -241,6 +231,6 @@ func (f *Faults) fill(ctx context.Context, rng *rand.Rand, stop <-chan struct{})
 	x, full := f.any(rng), time.Second+upTo(rng, f.Longest)
 	f.tell("disk full", "the disk of %s is full for %s", x.Name, full.Round(time.Millisecond))
 	err := x.disk.fill()
-	pause(ctx, stop, full)
+	kit.Rest(ctx, stop, full)
 	return errors.Join(err, x.disk.free())
 }

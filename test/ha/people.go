@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/load"
@@ -28,7 +27,7 @@ type People struct {
 	World *load.World
 
 	healers []*load.Healer
-	work    []func(ctx context.Context, stop <-chan struct{}) error
+	work    []load.Work
 }
 
 // Invite has people and subscribers come. Their choices are those of the seed. The caller closes
@@ -74,17 +73,7 @@ func (r *Rig) Invite(ctx context.Context, seed uint64) (_ *People, err error) {
 // Begin lets all of them work until the returned function is called, whose error is of what must
 // not happen.
 func (p *People) Begin(ctx context.Context) (end func() error) {
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	failed := make([]error, len(p.work))
-	for i, work := range p.work {
-		wg.Go(func() { failed[i] = work(ctx, stop) })
-	}
-	return func() error {
-		close(stop)
-		wg.Wait()
-		return errors.Join(failed...)
-	}
+	return load.Begin(ctx, p.work...)
 }
 
 // Close removes what they have made at the cluster, and ends those who are told.

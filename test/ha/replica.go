@@ -83,7 +83,7 @@ func (x *Replica) Revive(ctx context.Context) error {
 			return err
 		}
 		x.rig.Tell("%s doesn't start yet: %s", x.Name, lastLine(err.Error()))
-		pause(ctx, nil, restartPause)
+		kit.Pause(ctx, restartPause)
 	}
 }
 
@@ -121,7 +121,7 @@ func (x *Replica) watch(ctx context.Context, s *process.Server) {
 		return
 	}
 	x.rig.Tell("%s ended by itself, and is started again: %s", x.Name, lastLine(s.Log()))
-	if pause(ctx, nil, restartPause) {
+	if kit.Rest(ctx, nil, restartPause) {
 		_ = x.Revive(ctx) // else all of it ends
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -28,7 +29,7 @@ func (r *Rig) Roll(ctx context.Context, binary string) error {
 			return err
 		}
 		// As a rollout does (minReadySeconds): the balancer has seen it, too.
-		if !pause(ctx, nil, 2*time.Second) {
+		if !kit.Rest(ctx, nil, 2*time.Second) {
 			return ctx.Err()
 		}
 	}
@@ -114,7 +115,7 @@ func (r *Rig) Takeover(ctx context.Context) (instances int, took time.Duration, 
 			err = errors.Join(err, fmt.Errorf("%d of %d instances of %s have no new holder after %s: %v", len(left), instances, x.Name, takeoverWait, slices.Sorted(maps.Keys(left))))
 			return instances, waited, errors.Join(err, x.Start(ctx), r.Ready(ctx))
 		}
-		if !pause(ctx, nil, 10*time.Millisecond) {
+		if !kit.Rest(ctx, nil, 10*time.Millisecond) {
 			return instances, took, ctx.Err()
 		}
 	}

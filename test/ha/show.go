@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // TakeoverLimit is how long the last instance of a replica that was killed may be nobody's.
@@ -31,7 +33,7 @@ func (r *Rig) Break(ctx context.Context, people *People, title func(string)) err
 	if err := x.Pause(); err != nil {
 		return err
 	}
-	pause(ctx, nil, sleep)
+	kit.Pause(ctx, sleep)
 	if err := x.Continue(); err != nil {
 		return err
 	}
@@ -53,7 +55,7 @@ func (r *Rig) Break(ctx context.Context, people *People, title func(string)) err
 	title("All replicas are restarted, one after the other: no request fails")
 	people.World.RequestsAlone(true)
 	defer people.World.RequestsAlone(false)
-	pause(ctx, nil, settled)
+	kit.Pause(ctx, settled)
 	before := time.Now()
 	if err := r.Roll(ctx, r.Binary); err != nil {
 		return err

@@ -21,3 +21,20 @@ func Pause(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	}
 }
+
+// Rest is [Pause] that ends early with stop, too, and reports whether neither ended it.
+func Rest(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-stop:
+		return false
+	default:
+	}
+	select {
+	case <-stop:
+		return false
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

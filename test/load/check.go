@@ -115,12 +115,12 @@ func (w *World) atRest(ctx context.Context) ([]Occurrence, error) {
 			return operations, fmt.Errorf("%s %s of instance %s is %s (%d %s)", op.Type, op.ID, op.Instance, op.State, op.Error.Status, op.Error.Detail)
 		}
 	}
-	return operations, errors.Join(w.checkCluster(ctx), w.checkInstances(ctx), w.checkPushes(ctx, operations))
+	return operations, errors.Join(w.checkCluster(ctx), w.CheckInstances(ctx), w.checkPushes(ctx, operations))
 }
 
-// checkInstances compares what the API shows with head: the same instances, each as
+// CheckInstances compares what the API shows with head: the same instances, each as
 // instantiated as head says, and gone where it was deleted.
-func (w *World) checkInstances(ctx context.Context) error {
+func (w *World) CheckInstances(ctx context.Context) error {
 	type shown struct {
 		ID    string `json:"id"`
 		Vnfd  string `json:"vnfdId"`

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -45,26 +47,9 @@ func (p *Person) Work(ctx context.Context, stop <-chan struct{}, change func(con
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		if !rest(ctx, stop, time.Duration(p.Rng.Int64N(int64(cmp.Or(p.Pause, usualPause))))) {
+		if !kit.Rest(ctx, stop, time.Duration(p.Rng.Int64N(int64(cmp.Or(p.Pause, usualPause))))) {
 			return nil
 		}
-	}
-}
-
-// rest passes time, and reports whether it wasn't stopped meanwhile.
-func rest(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
-	select {
-	case <-stop:
-		return false
-	default:
-	}
-	select {
-	case <-stop:
-		return false
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -73,6 +58,24 @@ func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
+	}
+}
+
+// Work is what someone does until stop is closed. Its error is of what must not happen.
+type Work func(ctx context.Context, stop <-chan struct{}) error
+
+// Begin lets all of them work until the returned function is called, whose error is theirs.
+func Begin(ctx context.Context, all ...Work) (end func() error) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	failed := make([]error, len(all))
+	for i, work := range all {
+		wg.Go(func() { failed[i] = work(ctx, stop) })
+	}
+	return func() error {
+		close(stop)
+		wg.Wait()
+		return errors.Join(failed...)
 	}
 }
 

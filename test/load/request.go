@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -191,7 +192,7 @@ const acceptPause = time.Second
 // AcceptEnds accepts, until stop is closed, what is held because it ends many VNFs. What is held for another reason stays, and
 // [World.Prove] reports it.
 func (w *World) AcceptEnds(ctx context.Context, stop <-chan struct{}) error {
-	for rest(ctx, stop, acceptPause) {
+	for kit.Rest(ctx, stop, acceptPause) {
 		_ = w.Accept(ctx)
 	}
 	return nil

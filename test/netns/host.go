@@ -63,6 +63,14 @@ type Spec struct {
 	NoWeb bool
 }
 
+// Lend adds mounts and files to the host. What it has itself stands.
+func (s *Spec) Lend(mounts map[string]string, files map[string]File) {
+	mounts, files = maps.Collect(maps.All(mounts)), maps.Collect(maps.All(files)) // the caller's stay as they are
+	maps.Copy(mounts, s.Mounts)
+	maps.Copy(files, s.Files)
+	s.Mounts, s.Files = mounts, files
+}
+
 // User is an account.
 type User struct{ Name, Password string }
 

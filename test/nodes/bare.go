@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,9 +33,7 @@ func (m *Machines) Bare(spec *netns.Spec) {
 	for _, name := range []string{"swapoff", "modprobe"} {
 		files["/usr/sbin/"+name] = m.files["/usr/local/sbin/"+name]
 	}
-	maps.Copy(mounts, spec.Mounts)
-	maps.Copy(files, spec.Files)
-	spec.Mounts, spec.Files = mounts, files
+	spec.Lend(mounts, files)
 	spec.Containers = true
 	spec.Boot = string(read("bare.sh")) + spec.Boot
 }

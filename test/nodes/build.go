@@ -17,9 +17,6 @@ import (
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
-// ErrNotBuilt is returned when the programs of Kubernetes aren't built on this machine.
-var ErrNotBuilt = errors.New("the programs of Kubernetes are not built yet: run test/controlplane/controlplane build")
-
 // debian are the commands that machines have of this one, and Debian's packages of them.
 var debian = [][2]string{
 	{"containerd", "containerd"}, {"runc", "runc"}, {"iptables", "iptables"}, {"conntrack", "conntrack"},
@@ -41,11 +38,11 @@ type outfit struct {
 func here() string { return filepath.Join(testenv.Root(), "test", "nodes") }
 
 // prepare builds what is missing. The programs of Kubernetes, which take minutes, must have
-// been built, else it returns [ErrNotBuilt].
+// been built.
 func prepare(ctx context.Context) (*outfit, error) {
-	bin, err := exec.CommandContext(ctx, filepath.Join(here(), "..", "controlplane", "controlplane"), "cached").Output()
+	bin, err := testenv.ControlPlane(ctx)
 	if err != nil {
-		return nil, ErrNotBuilt
+		return nil, err
 	}
 	for _, d := range debian {
 		cmd := exec.CommandContext(ctx, filepath.Join(here(), "..", "need"), d[0], d[1])
@@ -54,7 +51,7 @@ func prepare(ctx context.Context) (*outfit, error) {
 			return nil, fmt.Errorf("%s: %w: %s", d[0], err, bytes.TrimSpace(out))
 		}
 	}
-	o := &outfit{programs: strings.TrimSpace(string(bin))}
+	o := &outfit{programs: bin}
 	o.dir, err = o.place(ctx)
 	if err != nil {
 		return nil, err

@@ -37,11 +37,8 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"errors"
 	"io/fs"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -86,14 +83,8 @@ func Need(t testing.TB, images ...string) *Machines {
 	if err := netns.ContainersAble(); err != nil {
 		t.Fatalf("no machines to run nodes on: %v", err)
 	}
+	testenv.BuildControlPlane(t)
 	m, err := Prepare(t.Context(), t.TempDir(), images...)
-	if errors.Is(err, ErrNotBuilt) {
-		script := filepath.Join(here(), "..", "controlplane", "controlplane")
-		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
-			t.Fatalf("%s build: %v: %s", script, err, out)
-		}
-		m, err = Prepare(t.Context(), t.TempDir(), images...)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +92,7 @@ func Need(t testing.TB, images ...string) *Machines {
 }
 
 // Prepare is Need without a test: dir must stay while machines are made. It doesn't
-// build the programs of Kubernetes: where that isn't done yet, it returns [ErrNotBuilt].
+// build the programs of Kubernetes.
 func Prepare(ctx context.Context, dir string, images ...string) (*Machines, error) {
 	if err := raiseWatchers(); err != nil {
 		return nil, err
@@ -199,10 +190,7 @@ func (m *Machines) store(dir string) error {
 
 // Outfit makes a host that is going to be made one that can be a node.
 func (m *Machines) Outfit(spec *netns.Spec) {
-	mounts, files := maps.Clone(m.mounts), maps.Clone(m.files)
-	maps.Copy(mounts, spec.Mounts)
-	maps.Copy(files, spec.Files)
-	spec.Mounts, spec.Files = mounts, files
+	spec.Lend(m.mounts, m.files)
 	spec.Containers = true
 	spec.Boot = string(read("boot.sh")) + spec.Boot
 }

@@ -9,9 +9,12 @@ package testenv
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -77,6 +80,34 @@ func Install(t testing.TB, what, debian string) {
 		t.Fatalf("%s is missing, and Debian's %s can't be installed: %v\n%s", what, debian, err, out)
 	}
 }
+
+// errNotBuilt is returned where the programs of a control plane are not built on this machine.
+var errNotBuilt = errors.New("the programs of a control plane are not built yet: run test/controlplane/controlplane build")
+
+// ControlPlane returns the folder with the programs of test/controlplane. It doesn't build them, which takes minutes.
+func ControlPlane(ctx context.Context) (string, error) {
+	dir, err := exec.CommandContext(ctx, controlPlane(), "cached").Output()
+	if err != nil {
+		return "", errNotBuilt
+	}
+
+	return strings.TrimSpace(string(dir)), nil
+}
+
+// BuildControlPlane builds the programs of test/controlplane where they are missing.
+func BuildControlPlane(t testing.TB) {
+	t.Helper()
+
+	if _, err := ControlPlane(t.Context()); err == nil {
+		return
+	}
+
+	if out, err := exec.CommandContext(t.Context(), controlPlane(), "build").CombinedOutput(); err != nil {
+		t.Fatalf("%s build: %v: %s", controlPlane(), err, out)
+	}
+}
+
+func controlPlane() string { return filepath.Join(Root(), "test", "controlplane", "controlplane") }
 
 // Root returns the project's folder, which is above the one that the process was in when it first asked. What was
 // compiled with -trimpath doesn't know where its source was.

@@ -1,9 +1,7 @@
 package workers
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -56,15 +54,8 @@ func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
 func Need(t testing.TB) *Tools {
 	t.Helper()
 	testenv.Real(t, "the programs of a control plane")
-	dir := t.TempDir()
-	tools, err := Prepare(t.Context(), dir)
-	if errors.Is(err, ErrNotBuilt) {
-		script := filepath.Join(testenv.Root(), "test", "controlplane", "controlplane")
-		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
-			t.Fatalf("%s build: %v: %s", script, err, out)
-		}
-		tools, err = Prepare(t.Context(), dir)
-	}
+	testenv.BuildControlPlane(t)
+	tools, err := Prepare(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,19 +13,13 @@ package workers
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
-
-// ErrNotBuilt is returned when the control plane's binaries aren't built on this machine.
-var ErrNotBuilt = errors.New("the binaries of a control plane are not built yet: run test/controlplane/controlplane build")
 
 // Tools are what hosts need to become masters and workers.
 type Tools struct {
@@ -33,15 +27,14 @@ type Tools struct {
 }
 
 // Prepare builds the tools in dir, which must stay while hosts are made. It doesn't build a
-// control plane, which takes minutes: where that isn't done yet, it returns [ErrNotBuilt].
+// control plane, which takes minutes.
 func Prepare(ctx context.Context, dir string) (*Tools, error) {
 	here := filepath.Join(testenv.Root(), "test", "workers")
 	plane := filepath.Join(here, "..", "controlplane")
-	cached, err := exec.CommandContext(ctx, filepath.Join(plane, "controlplane"), "cached").Output()
+	binaries, err := testenv.ControlPlane(ctx)
 	if err != nil {
-		return nil, ErrNotBuilt
+		return nil, err
 	}
-	binaries := strings.TrimSpace(string(cached))
 	join := filepath.Join(dir, "join")
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", join, "./join")
 	build.Dir = here
@@ -67,11 +60,4 @@ func Prepare(ctx context.Context, dir string) (*Tools, error) {
 }
 
 // Outfit adds the tools to a host that is going to be made.
-func (t *Tools) Outfit(spec *netns.Spec) {
-	all := maps.Clone(spec.Mounts)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, t.mounts)
-	spec.Mounts = all
-}
+func (t *Tools) Outfit(spec *netns.Spec) { spec.Lend(t.mounts, nil) }

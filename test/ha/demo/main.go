@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/ha"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func main() {
@@ -76,7 +77,7 @@ func run(ctx context.Context) (err error) {
 
 	title(out, "People work with seven VNFs, through ETSI's API and by git push")
 	end := people.Begin(ctx)
-	rest(ctx, 10*time.Second)
+	kit.Pause(ctx, 10*time.Second)
 	what := r.Break(ctx, people, func(s string) { title(out, s) })
 	worked := end()
 	if err := errors.Join(what, worked); err != nil {
@@ -100,13 +101,6 @@ func run(ctx context.Context) (err error) {
 
 func title(out io.Writer, text string) { fmt.Fprintf(out, "\n== %s\n", text) }
 
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // How often the state is shown: in a terminal at its end, elsewhere as a line of its own.
 const (
 	lookEvery = 500 * time.Millisecond
@@ -127,7 +121,7 @@ func follow(ctx context.Context, out *screen, r *ha.Rig, summary func() string) 
 			r.Tell("%s", now)
 			said = time.Now()
 		}
-		rest(ctx, lookEvery)
+		kit.Pause(ctx, lookEvery)
 	}
 	out.set("")
 }
