@@ -55,13 +55,7 @@ const userCount = 4
 
 func TestEverythingConvergesAfterChaos(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
-	duration := time.Minute
-	if text := os.Getenv("JIBE_CHAOS_DURATION"); text != "" {
-		var err error
-		if duration, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("JIBE_CHAOS_DURATION=%q: want a duration, as 10m", text)
-		}
-	}
+	duration := process.Duration(t, "JIBE_CHAOS_DURATION", time.Minute)
 	seed := uint64(process.Number(t, "JIBE_CHAOS_SEED", int(time.Now().UnixNano()&0x7fffffff)))
 	t.Logf("chaos for %s; repeat with JIBE_CHAOS_SEED=%d", duration, seed)
 

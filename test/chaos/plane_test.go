@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -136,17 +135,12 @@ func (w *world) breakAPIServer(ctx context.Context, rng *rand.Rand, stop <-chan 
 
 // audit calls what with each line of the API server's audit log: who wrote what.
 func (p *plane) audit(each func(line []byte) error) error {
-	file, err := os.Open(filepath.Join(p.dir, "log", "audit.log"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return eachLine(file, each)
+	return eachLine(filepath.Join(p.dir, "log", "audit.log"), each)
 }
 
-// eachLine calls each with every whole line; what a kill cut short is none.
-func eachLine(r io.Reader, each func(line []byte) error) error {
-	text, err := io.ReadAll(r)
+// eachLine calls each with every line of a file.
+func eachLine(file string, each func(line []byte) error) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int
 			errs = append(errs, u.about(v, "it is held by %s", now.Held), u.Change(ctx, s, v.dir, map[bool]string{true: trioNext, false: trio}[now.VnfdID == trio], "Blue-Green"))
 		case now.Held != "":
 			errs = append(errs, u.about(v, "it is held by %s", now.Held),
-				u.heal(ctx, s, v, map[string]any{"cause": "it was given up"}))
+				u.Heal(ctx, s, v.dir, map[string]any{"cause": "it was given up"}))
 		}
 	}
 	return errors.Join(errs...)

@@ -131,12 +131,7 @@ func (w *world) story(ctx context.Context, v *vnf) ([]event, error) {
 	if err != nil {
 		return events, err
 	}
-	logged, err := os.Open(filepath.Join(w.dir, "jibe.log"))
-	if err != nil {
-		return events, err
-	}
-	defer logged.Close()
-	return events, eachLine(logged, func(line []byte) error {
+	return events, eachLine(filepath.Join(w.dir, "jibe.log"), func(line []byte) error {
 		text := strings.TrimSpace(string(line))
 		stamp, rest, _ := strings.Cut(strings.TrimPrefix(text, "time="), " ")
 		if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil && strings.Contains(rest, v.id) {

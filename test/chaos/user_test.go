@@ -2,7 +2,6 @@ package chaos_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -72,9 +70,9 @@ func (u *user) change(ctx context.Context, s *process.Server, v *vnf) error {
 	case dice < 30:
 		return u.healPods(ctx, s, v)
 	case dice < 38:
-		return u.heal(ctx, s, v, map[string]any{"cause": "a person said so"})
+		return u.Heal(ctx, s, v.dir, map[string]any{"cause": "a person said so"})
 	case dice < 42:
-		return u.heal(ctx, s, v, map[string]any{"additionalParams": map[string]any{"all": false}})
+		return u.Heal(ctx, s, v.dir, map[string]any{"additionalParams": map[string]any{"all": false}})
 	case dice < 60:
 		return u.Scale(ctx, s, v.dir, now.Levels["front"], maxLevel)
 	case dice < 75:
@@ -90,20 +88,6 @@ func (u *user) change(ctx context.Context, s *process.Server, v *vnf) error {
 		return edit("Suspend "+v.name, []string{"suspend"}, true)
 	}
 	return edit("Leave the drift of "+v.name, []string{"drift"}, desired.DriftReport)
-}
-
-// heal asks the API to heal all that is broken of an instance.
-func (u *user) heal(ctx context.Context, s *process.Server, v *vnf, body map[string]any) error {
-	_, err := u.Ask(ctx, s, http.MethodPost, v.dir, "/heal", body, load.Request{
-		What: string(lcm.Heal),
-		Wants: func(_, after *desired.Instance) error {
-			if len(after.Condemned) == 0 {
-				return errors.New("condemns nothing")
-			}
-			return nil
-		},
-	})
-	return err
 }
 
 // unanswered counts a look that had no answer.
@@ -161,7 +145,7 @@ func (u *user) healPods(ctx context.Context, s *process.Server, v *vnf) error {
 			u.log.count("fault: delete pods that are asked to heal")
 		})
 	}
-	return u.Heal(ctx, s, v.dir, uids...)
+	return u.Heal(ctx, s, v.dir, map[string]any{"vnfcInstanceId": uids, "cause": "it looks sick"})
 }
 
 // broken is the instance's operation in FAILED_TEMP that a person asked for, nil where

@@ -42,13 +42,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	duration := 20 * time.Second
-	if text := os.Getenv("JIBE_HA_DURATION"); text != "" {
-		var err error
-		if duration, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("JIBE_HA_DURATION=%q: want a duration, as 10m", text)
-		}
-	}
+	duration := process.Duration(t, "JIBE_HA_DURATION", 20*time.Second)
 	seed := uint64(process.Number(t, "JIBE_HA_SEED", int(time.Now().UnixNano()&0x7fffffff)))
 	t.Logf("faults for %s; repeat with JIBE_HA_SEED=%d", duration, seed)
 	published.Held(t)

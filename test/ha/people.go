@@ -46,18 +46,18 @@ func (r *Rig) Invite(ctx context.Context, seed uint64) (_ *People, err error) {
 		}
 		s.Late = true
 	}
+	person := func(name string, stream uint64, pause time.Duration) load.Person {
+		c, failed := r.Clone(ctx, name)
+		err = errors.Join(err, failed)
+		return load.Person{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, stream)), Clone: c, Pause: pause}
+	}
 	for i := range slots {
-		name := fmt.Sprintf("slot-%d", i)
-		s := &load.Slot{Person: load.Person{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Pause: slotPause}}
-		if s.Clone, err = r.Clone(ctx, name); err != nil {
-			return nil, err
-		}
+		s := &load.Slot{Person: person(fmt.Sprintf("slot-%d", i), uint64(i+1), slotPause)}
 		p.work = append(p.work, s.Work)
 	}
 	for i := range healers {
-		name := fmt.Sprintf("healed-%d", i)
-		h := &load.Healer{Person: load.Person{World: p.World, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(100+i))), Pause: healPause}}
-		if h.Clone, err = r.Clone(ctx, name); err != nil {
+		h := &load.Healer{Person: person(fmt.Sprintf("healed-%d", i), uint64(100+i), healPause)}
+		if err != nil {
 			return nil, err
 		}
 		p.healers = append(p.healers, h)

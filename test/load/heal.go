@@ -129,7 +129,7 @@ func (h *Healer) heal(ctx context.Context, server *process.Server) error {
 	if h.Rng.IntN(4) == 0 {
 		return h.Condemn(ctx, server, h.dir, h.namespace, living[uid], uid)
 	}
-	return h.Heal(ctx, server, h.dir, uid)
+	return h.Heal(ctx, server, h.dir, map[string]any{"vnfcInstanceId": []string{uid}, "cause": "it looks sick"})
 }
 
 // checkHeals says where another pod went than those that a commit condemns, or one that is

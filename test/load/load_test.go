@@ -19,11 +19,6 @@ func TestOnlyRefusalsThatTheCallerExpectsPass(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	t.Cleanup(server.Close)
 	p := &Person{World: New(&process.Mortal{}, nil, "")}
-	ask := func() error {
-		_, err := p.Ask(t.Context(), &process.Server{URL: server.URL}, http.MethodPost, "instances/a", "/heal", nil, Request{What: "HEAL"})
-		return err
-	}
-
 	for _, c := range []struct {
 		status int
 		expect []int
@@ -36,7 +31,8 @@ func TestOnlyRefusalsThatTheCallerExpectsPass(t *testing.T) {
 		{http.StatusServiceUnavailable, []int{http.StatusServiceUnavailable}, true},
 	} {
 		status, p.Expect.Answers, p.unsure = c.status, c.expect, false
-		if err := ask(); (err == nil) != c.passes {
+		_, err := p.Ask(t.Context(), &process.Server{URL: server.URL}, http.MethodPost, "instances/a", "/heal", nil, Request{What: "HEAL"})
+		if (err == nil) != c.passes {
 			t.Errorf("%d, where %v is expected: %v", c.status, c.expect, err)
 		}
 	}

@@ -103,19 +103,18 @@ func (p *Person) Level(ctx context.Context, server *process.Server, dir string, 
 	return p.Edit(ctx, server, dir, fmt.Sprintf("Let %s be at level %d", now.Name, level), desired.KeyValue{Path: []string{"levels", "front"}, Value: level})
 }
 
-// Heal asks the API to heal pods of an instance by their UIDs; another heal may be faster.
-func (p *Person) Heal(ctx context.Context, server *process.Server, dir string, uids ...string) error {
-	_, err := p.Ask(ctx, server, http.MethodPost, dir, "/heal", map[string]any{"vnfcInstanceId": uids, "cause": "it looks sick"}, Request{
+// Heal asks the API to heal what a body of the request says, such as pods by their UIDs; another heal may be faster.
+func (p *Person) Heal(ctx context.Context, server *process.Server, dir string, body map[string]any) error {
+	uids, _ := body["vnfcInstanceId"].([]string)
+	_, err := p.Ask(ctx, server, http.MethodPost, dir, "/heal", body, Request{
 		What: string(lcm.Heal),
 		Late: func(a *process.Answer) bool {
 			return slices.ContainsFunc(uids, func(uid string) bool { return strings.Contains(string(a.Body), uid) })
 		},
 		Wants: func(_, after *desired.Instance) error {
 			condemned := slices.Collect(maps.Values(after.Condemned))
-			for _, uid := range uids {
-				if !slices.Contains(condemned, uid) {
-					return fmt.Errorf("doesn't condemn pod %s", uid)
-				}
+			if len(condemned) == 0 || slices.ContainsFunc(uids, func(uid string) bool { return !slices.Contains(condemned, uid) }) {
+				return fmt.Errorf("condemns %v, not %v", condemned, uids)
 			}
 			return nil
 		},

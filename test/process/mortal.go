@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strconv"
@@ -85,6 +86,16 @@ func Number(t testing.TB, name string, or int) int {
 		t.Fatalf("%s=%q: want a number", name, text)
 	}
 	return n
+}
+
+// Duration is the value of an environment variable; "" is the default.
+func Duration(t testing.TB, name string, or time.Duration) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(cmp.Or(os.Getenv(name), or.String()))
+	if err != nil {
+		t.Fatalf("%s: want a duration, as 10m: %v", name, err)
+	}
+	return d
 }
 
 // ShortTempDir is t.TempDir with a name that leaves room for the path of a socket, and

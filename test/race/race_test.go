@@ -10,10 +10,7 @@ package race_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,14 +31,7 @@ const (
 )
 
 func TestNoWriteIsLostBetweenAPIAndGit(t *testing.T) {
-	limit := 10 * time.Second
-	if text := os.Getenv("JIBE_RACE_SECONDS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("JIBE_RACE_SECONDS=%q: want a number", text)
-		}
-		limit = time.Duration(n) * time.Second
-	}
+	limit := time.Duration(process.Number(t, "JIBE_RACE_SECONDS", 10)) * time.Second
 	var flags []string
 	if kit.RaceDetector {
 		flags = []string{"-race"}
@@ -168,45 +158,42 @@ func (w *world) settle() {
 func (w *world) check() {
 	w.t.Helper()
 	ctx, repository := w.t.Context(), w.Desired()
-	git := func(args ...string) []string {
-		out, err := process.Git(ctx, repository, args...)
-		if err != nil {
-			w.t.Error(err)
-		}
-		return strings.Split(out, "\n")
+	h, err := process.ReadHistory(ctx, repository)
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	once := func(what string, want, have []string) {
-		counts := map[string]int{}
-		for _, h := range have {
-			counts[h]++
-		}
-		for _, text := range want {
-			if counts[text] != 1 {
-				w.t.Errorf("%d commits have the acknowledged %s %q", counts[text], what, text)
-			}
+	for _, op := range w.operations {
+		if n := len(h.Trailers[op]); n != 1 {
+			w.t.Errorf("%d commits have the trailer of the acknowledged operation %s", n, op)
 		}
 	}
-	once("trailer", w.operations, git("log", "--format=%(trailers:key="+desired.TrailerOperation+",valueonly,separator=%x2c)", "main"))
-	once("hash", w.commits, git("log", "--format=%H", "main"))
-	once("subject", w.subjects, git("log", "--format=%s", "main"))
-	if merges := git("rev-list", "--merges", "main"); merges[0] != "" {
-		w.t.Errorf("the history has merges: %q", merges)
+	for _, commit := range w.commits {
+		if _, ok := h.At[commit]; !ok {
+			w.t.Errorf("the accepted push of %s is not in the history", commit)
+		}
+	}
+	for _, subject := range w.subjects {
+		if n := h.Subjects[subject]; n != 1 {
+			w.t.Errorf("%d commits have the acknowledged subject %q", n, subject)
+		}
+	}
+	if merges, err := process.Git(ctx, repository, "rev-list", "--merges", "main"); err != nil || merges != "" {
+		w.t.Errorf("the history has merges: %q, %v", merges, err)
 	}
 	if err := process.Fsck(ctx, repository); err != nil {
 		w.t.Error(err)
 	}
 	expectations := 0
 	for dir, es := range w.content {
-		file := path.Join(dir, desired.InstanceFile)
-		in, err := desired.ParseInstance(file, []byte(strings.Join(git("show", "main:"+file), "\n")+"\n"))
-		if err != nil {
-			w.t.Errorf("%s: %v", file, err)
+		in, err := process.Intent(ctx, repository, "main", dir)
+		if err != nil || in == nil {
+			w.t.Errorf("%s: %+v, %v", dir, in, err)
 			continue
 		}
 		for _, e := range es {
 			expectations++
 			if !e.holds(in) {
-				w.t.Errorf("the final %s has lost what was acknowledged: %s", file, e.what)
+				w.t.Errorf("the final %s has lost what was acknowledged: %s", dir, e.what)
 			}
 		}
 	}
