@@ -32,6 +32,16 @@ func (d *Driver) checkOwner(ctx context.Context, src drivers.Source, api dynamic
 
 // look asks the API server for the object; nil if there is none.
 func (d *Driver) look(ctx context.Context, b *drivers.Bounds, api dynamic.ResourceInterface, name, key string) (*unstructured.Unstructured, error) {
+	now, err := d.get(ctx, api, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, drivers.About("look at "+key, classifyAs(b, key, err))
+	}
+
+	return now, nil
+}
+
+// get is one request for an object; nil if there is none.
+func (d *Driver) get(ctx context.Context, api dynamic.ResourceInterface, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
 	release, err := d.slot(ctx)
 	if err != nil {
 		return nil, err
@@ -39,14 +49,13 @@ func (d *Driver) look(ctx context.Context, b *drivers.Bounds, api dynamic.Resour
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	now, err := api.Get(ctx, name, metav1.GetOptions{})
+
+	now, err := api.Get(ctx, name, o)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, drivers.About("look at "+key, classifyAs(b, key, err))
-	}
-	return now, nil
+
+	return now, err
 }
 
 // ownedBy refuses an object that isn't the instance's, of this installation. One that lost its

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -34,21 +35,45 @@ func (d *Driver) verify(ctx context.Context, rendering drivers.Rendering, s plan
 		return err
 	}
 	_, namespace, _, _ := manifest.SplitKey(s.Object)
-	err := d.verdicts.ask(ctx, q, namespace, dryRun, func() bool {
+	shared, err := d.verdicts.ask(ctx, q, namespace, dryRun, func() bool {
 		return resource.Group != manifest.GroupRBAC && d.writesEverywhere(ctx, src.Bounds, resource)
 	})
+	if shared && !d.nameIsFree(ctx, src, resource, s.Object) {
+		err = dryRun() // which says whose the name is
+	}
 	if err != nil {
 		d.verdicts.refused(src.Instance.ID, s.Object)
 	}
+
 	return err
+}
+
+// nameIsFree reports whether the object can be created, as far as its name goes: a verdict that
+// instances share doesn't know what has the name in another namespace. An object that the
+// watches show as the instance's is no creation. The API server answers from its memory, which
+// is cheaper by far than a dry run; what it can't answer, the dry run must.
+func (d *Driver) nameIsFree(ctx context.Context, src drivers.Source, resource schema.GroupVersionResource, key string) bool {
+	gk, namespace, name, _ := manifest.SplitKey(key)
+	if d.mine(gk, key, src.Instance.ID) {
+		return true
+	}
+
+	client, err := d.as(src.Bounds)
+	if err != nil {
+		return false
+	}
+	now, err := d.get(ctx, client.Resource(resource).Namespace(namespace), name, metav1.GetOptions{ResourceVersion: "0"})
+
+	return err == nil && now == nil
 }
 
 // sameFor is the question that a dry run of the step would ask, if the API server's answer
 // to it is the same for all instances, and the resource that it is about. That is so of
 //
 //   - the creation of an object that no watch shows, in a namespace that stands: schema,
-//     defaults, policies and webhooks see the same object but for its names. The apply takes
-//     nothing that somebody else made meanwhile ([Driver.creating]);
+//     defaults, policies and webhooks see the same object but for its names. Whether its name
+//     is free is asked for each instance ([Driver.nameIsFree]), and the apply takes nothing
+//     that others made meanwhile ([Driver.creating]);
 //   - the change of an object that stands as it was rendered from the former package: what
 //     may be changed (immutable fields, transition rules) is decided by what was there and
 //     what shall be, and both are of one shape with those of the instance that was asked for.

@@ -75,12 +75,13 @@ func (v *verdicts) known(q question, namespace string) bool {
 
 // ask calls dryRun unless the answer is known. While one caller asks, others with the same
 // question wait for its answer; where that is no, or is of another namespace only, each asks
-// for itself. everywhere says, after a yes, whether it holds for all namespaces.
-func (v *verdicts) ask(ctx context.Context, q question, namespace string, dryRun func() error, everywhere func() bool) error {
+// for itself. everywhere says, after a yes, whether it holds for all namespaces. shared reports
+// that the answer is a yes which another caller got.
+func (v *verdicts) ask(ctx context.Context, q question, namespace string, dryRun func() error, everywhere func() bool) (shared bool, err error) {
 	v.mu.Lock()
 	if v.known(q, namespace) {
 		v.mu.Unlock()
-		return nil
+		return true, nil
 	}
 	other := v.asking[q]
 	if other == nil {
@@ -99,18 +100,18 @@ func (v *verdicts) ask(ctx context.Context, q question, namespace string, dryRun
 		select {
 		case <-other:
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 		v.mu.Lock()
 		known := v.known(q, namespace)
 		refusal = v.refusal
 		v.mu.Unlock()
 		if known {
-			return nil
+			return true, nil
 		}
 	}
 	if err := dryRun(); err != nil {
-		return err
+		return false, err
 	}
 	if everywhere() {
 		namespace = ""
@@ -120,7 +121,7 @@ func (v *verdicts) ask(ctx context.Context, q question, namespace string, dryRun
 	if v.refusal == refusal { // else it may be older than what was refused for
 		v.taken.Add(verdict{q, namespace}, time.Now())
 	}
-	return nil
+	return false, nil
 }
 
 // doubts says whether the instance's object was refused when it was last asked about.

@@ -93,8 +93,8 @@ func TestASecondInstanceOfAShapeIsMadeWithoutADryRun(t *testing.T) {
 	if err := errors.Join(d.Verify(t.Context(), want, steps...), d.Do(t.Context(), want, steps...)); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.calls.Load() - calls; n != 3 {
-		t.Errorf("the second was made by %d calls, want one an object", n)
+	if n := p.calls.Load() - calls; n != 2*3 {
+		t.Errorf("the second was made by %d calls, want two an object: whether its name is free, and the apply", n)
 	}
 	converge(t, d, second, true)
 	converge(t, d, second, false)
@@ -214,25 +214,34 @@ func TestARefusalMakesTheDriverAskAgain(t *testing.T) {
 	converge(t, d, poor.Source, false)
 }
 
-func TestWhatIsSomebodyElsesIsFoundAtTheApplyAndLeftAlone(t *testing.T) {
+func TestASharedVerdictSaysNothingOfANameThatIsTaken(t *testing.T) {
 	c := newCluster(t)
 	p := newProxy(t)
 	sent := dryRuns(p)
-	d, api, namespace := p.connect(t), c.api(t), c.namespace(t)
-	asked(t, d, sent, plain(c.namespace(t)), 3, "the first of its shape")
+	d, api := p.connect(t), c.api(t)
+	all := c.namespaces(t, 3)
+	asked(t, d, sent, plain(all[0]), 3, "the first of its shape")
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"mode": "slow"}}
-	if _, err := api.CoreV1().ConfigMaps(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+	if _, err := api.CoreV1().ConfigMaps(all[1]).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want := rendering(t, d, plain(namespace))
-	if n, err := verified(t, d, sent, want); n != 0 || err != nil {
-		t.Errorf("%d dry runs, %v; want none", n, err)
-	}
+
+	want := rendering(t, d, plain(all[1]))
 	var refused *drivers.RefusedError
+	kit.Eventually(t, func() error { // until the API server has it in its memory
+		n, err := verified(t, d, sent, want)
+		if n == 0 || !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
+			return fmt.Errorf("%d dry runs, %w; want one, and a refusal before anything is applied", n, err)
+		}
+		return nil
+	})
+	asked(t, d, sent, plain(all[2]), 3, "the first after a refusal")
+
+	// A name that is taken between look and apply is left alone all the same.
 	if err := d.Do(t.Context(), want, next(t, d, want)...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
 		t.Errorf("Do = %v, want a refusal", err)
 	}
-	now, err := api.CoreV1().ConfigMaps(namespace).Get(t.Context(), "settings", metav1.GetOptions{})
+	now, err := api.CoreV1().ConfigMaps(all[1]).Get(t.Context(), "settings", metav1.GetOptions{})
 	if err != nil || now.Data["mode"] != "slow" || len(now.Labels)+len(now.Annotations) > 0 {
 		t.Errorf("the foreign object was touched: %+v, %v", now, err)
 	}

@@ -27,8 +27,8 @@ import (
 // that comes with the same steps, as the server can't answer yet; changes of numbers,
 // of which there is nothing to ask; and what another instance of the package asked a moment
 // ago ([Driver.sameFor]). What the server would refuse for the sake of one name or namespace
-// alone (a quota, a webhook that looks at names, an object that is somebody else's) may
-// therefore show only when it is applied.
+// alone (a quota, a webhook that looks at names) may therefore show only when it is applied.
+// That an object's name is taken shows here.
 func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
 	src, r := rendering.Source, formOf(rendering)
 	if err := d.canSwitchTraffic(src, r, steps); err != nil {
