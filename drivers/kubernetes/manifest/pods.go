@@ -31,6 +31,9 @@ func Template(u *unstructured.Unstructured, gk schema.GroupKind) map[string]any 
 	return pod
 }
 
+// MakesPods reports whether objects of the kind make pods, themselves or by what they make.
+func MakesPods(gk schema.GroupKind) bool { return podPath(gk) != nil }
+
 // podPath is where [Template] looks.
 func podPath(gk schema.GroupKind) []string {
 	switch {

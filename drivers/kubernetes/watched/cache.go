@@ -36,6 +36,7 @@ type Cache struct {
 	creationFailures *creationFailures
 	former           *former
 	identity         clusterIdentity
+	owners           *owners
 
 	life    context.Context // of the watches: they serve every instance, and end with the driver
 	stop    context.CancelFunc
@@ -60,6 +61,8 @@ type Cache struct {
 	// awaited are, by a namespace that isn't there, the instances that need it; those
 	// under "" need a definition of some kind.
 	awaited map[string]map[string]bool
+	// looks are the instances that [Cache.lookAgainSoon] is about to have looked at.
+	looks map[string]bool
 	// moved is closed and made anew whenever a watch came up or failed.
 	moved chan struct{}
 }
@@ -87,7 +90,7 @@ const syncPatience = 15 * time.Second
 // them. The log should carry the VIM's name.
 func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, log *slog.Logger) *Cache {
 	c := &Cache{
-		client: client, mapper: mapper, installation: i, log: log, former: newFormer(),
+		client: client, mapper: mapper, installation: i, log: log, former: newFormer(), owners: newOwners(),
 		identity:  clusterIdentity{turn: make(chan struct{}, 1)},
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*Fact{},
@@ -98,6 +101,7 @@ func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, 
 		watchers:  map[int]func(string){},
 		missed:    map[string]bool{},
 		awaited:   map[string]map[string]bool{},
+		looks:     map[string]bool{},
 		moved:     make(chan struct{}),
 	}
 	c.creationFailures = newCreationFailures(c.told)

@@ -31,8 +31,10 @@ type Fact struct {
 	// manager says; former, that a Jibe that knew no installations applied fields of it.
 	// marked, that its label names this installation.
 	installed, former, marked bool
-	vdu                       string
-	labelled                  string // the generation that its label names
+	// stray says that no watch brings the object, as it has lost the instance's label ([Cache.findOwners]).
+	stray    bool
+	vdu      string
+	labelled string // the generation that its label names
 	// GroupKind is its kind, Key its key in plans.
 	GroupKind schema.GroupKind
 	Key       string
@@ -103,9 +105,19 @@ type Fact struct {
 
 // controller is the owner that manages the object, if any.
 type controller struct {
-	uid  types.UID
-	kind string
-	name string
+	uid   types.UID
+	group string
+	kind  string
+	name  string
+}
+
+func controllerOf(r metav1.OwnerReference) controller {
+	gv, _ := schema.ParseGroupVersion(r.APIVersion) // a version that is none is that of no kind
+	return controller{uid: r.UID, group: shared(gv.Group), kind: r.Kind, name: r.Name}
+}
+
+func (c controller) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: c.group, Kind: c.kind}
 }
 
 // podFact is what is kept of a pod besides.
@@ -167,10 +179,10 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		f.Key = k
 	}
 	if owner := metav1.GetControllerOf(u); owner != nil {
-		f.controller = controller{uid: owner.UID, kind: owner.Kind, name: owner.Name}
+		f.controller = controllerOf(*owner)
 	} else if refs := u.GetOwnerReferences(); gk == manifest.KindClaim && f.Digest == "" && len(refs) > 0 {
 		// A claim goes with whoever owns it, be it called the controller or not.
-		f.controller = controller{uid: refs[0].UID, kind: refs[0].Kind, name: refs[0].Name}
+		f.controller = controllerOf(refs[0])
 	}
 	if gk == manifest.KindSlice {
 		f.slice = sliceFactOf(u)
@@ -181,6 +193,7 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	}
 	if f.controller.uid == "" {
 		f.Fields, f.Touched = fields.Managed(i, gk, u) // what is made for others is never compared
+		f.keepInstance(i, u)
 	}
 	if manifest.IsScalable(gk) {
 		f.Count = 1

@@ -208,7 +208,7 @@ func (c *Cache) Unmarked(id string, want plan.Desired) []*Fact {
 	var first, last []*Fact
 	for _, f := range c.owned(id) {
 		switch {
-		case f.marked && !f.former, f.Deleting, !f.TopLevel() && !f.claimOfSet(), f.claimOfSet() && f.controller.kind == "Pod":
+		case f.marked && !f.former, f.stray, f.Deleting, !f.TopLevel() && !f.claimOfSet(), f.claimOfSet() && f.controller.kind == "Pod":
 		case proves(want, f):
 			last = append(last, f)
 		default:

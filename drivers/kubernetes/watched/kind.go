@@ -178,8 +178,8 @@ func (k *kindCache) Replace(list []any, version string) error {
 		k.version = at
 	}
 	for key, old := range k.facts {
-		// The list lacks objects that were written after it was made.
-		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.UID) && k.cache.wakes(old) {
+		// The list lacks objects that were written after it was made, and those without a label.
+		if _, listed := facts[key]; (setBack || !listed && !old.stray && old.version <= at) && k.drop(key, old.UID) && k.cache.wakes(old) {
 			moved = append(append(moved, old.Instance), k.cache.scaled(old)...)
 		}
 	}

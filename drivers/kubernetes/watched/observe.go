@@ -115,6 +115,10 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former 
 	if err := c.Sync(ctx, needed); err != nil {
 		return nil, err
 	}
+	proven := func(f *Fact) bool { return proves(want, f) || former != nil && proves(*former, f) }
+	if err := c.findOwners(ctx, id, proven); err != nil {
+		return nil, err
+	}
 	if err := c.prove(id, want, former); err != nil {
 		return nil, err
 	}
