@@ -60,6 +60,7 @@ type managedSet struct {
 // (nil is absent), the shape that all managers give it, and what Jibe owns of it.
 type fieldState struct {
 	live, dry, mine any
+	isMine          bool // it was rendered, be it as null
 	shape, owned    *fieldpath.Set
 	isOwned         bool
 	whole           bool // it is managed as a whole, whatever is in it
@@ -132,7 +133,9 @@ func (d *difference) fields(path fieldpath.Path, s fieldState) {
 	for _, name := range slices.Sorted(maps.Keys(merged(live, dry))) {
 		field := fieldpath.FieldNameElement(name)
 		if at := slices.Concat(path, fieldpath.Path{field}); isContent(at) {
-			d.value(at, s.sub(field, live[name], dry[name], mine[name]))
+			part := s.sub(field, live[name], dry[name], mine[name])
+			_, part.isMine = mine[name]
+			d.value(at, part)
 		}
 	}
 }
@@ -149,7 +152,7 @@ func (s fieldState) sub(field fieldpath.PathElement, live, dry, mine any) fieldS
 }
 
 func (d *difference) value(path fieldpath.Path, s fieldState) {
-	if s.mine == nil && !s.isOwned || reflect.DeepEqual(s.live, s.dry) {
+	if !s.isMine && !s.isOwned || reflect.DeepEqual(s.live, s.dry) {
 		return
 	}
 	live, liveIsMap := s.live.(map[string]any)
@@ -179,8 +182,9 @@ func (d *difference) items(path fieldpath.Path, s fieldState, live, dry, mine []
 		at := slices.Concat(path, fieldpath.Path{name})
 		liveItem, _ := liveBy.Get(name)
 		dryItem, _ := dryBy.Get(name)
-		mineItem, _ := mineBy.Get(name)
+		mineItem, isMine := mineBy.Get(name)
 		part := s.sub(name, liveItem, dryItem, mineItem)
+		part.isMine = isMine
 		if part.live != nil && part.dry != nil {
 			d.value(at, part)
 		} else if part.mine != nil || part.isOwned {
@@ -202,6 +206,9 @@ func (d *difference) report(path fieldpath.Path, s fieldState) {
 		want = s.mine // without the defaults
 	}
 	x := drivers.Deviation{Object: d.key, Field: fields.String(path), Want: d.shown(path, want), Have: d.shown(path, s.live)}
+	if want == nil && s.isMine {
+		x.Want = "null" // which isn't the same as absent where the field has a default
+	}
 	x.By, x.At = d.by(path)
 	d.found = append(d.found, x)
 }

@@ -102,16 +102,16 @@ func together(calls []func() error) error {
 
 // apply makes one object what it was rendered to, with the step's number of units.
 func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form, s plan.Step) error {
-	obj, gk, err := sized(r, s)
+	rendered, gk, err := sized(r, s)
 	if err != nil {
 		return err
 	}
-	api, obj, err := d.resource(src.Bounds, obj, gk, s.Object)
+	api, obj, err := d.resource(ctx, src.Bounds, rendered, gk, s.Object)
 	if err != nil {
 		d.watches.Await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
-	rendered, instance := obj, src.Instance.ID
+	sent, instance := obj, src.Instance.ID
 	now := d.watches.Get(gk, s.Object)
 	if !d.watches.Owns(now, instance) {
 		now = nil
@@ -152,7 +152,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 		// It was a courtesy: better another address than none.
 		d.log.WarnContext(ctx, "the address of an object that was deleted by hand belongs to another one by now", "instance", instance, "object", s.Object)
 		d.watches.ForgetHandover(s.Object)
-		written, err = d.patch(ctx, api, rendered, false)
+		written, err = d.patch(ctx, api, sent, false)
 	}
 	if err != nil {
 		d.verdicts.refused(instance, s.Object)
@@ -190,14 +190,17 @@ func sized(r *manifest.Form, s plan.Step) (*unstructured.Unstructured, schema.Gr
 
 // resource is where the API server has the object, for the account of the bounds. An object
 // that turns out to be in no namespace is sent without, and remembers its key; it is refused
-// where the bounds don't permit such.
-func (d *Driver) resource(b *drivers.Bounds, obj *unstructured.Unstructured, gk schema.GroupKind, key string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+// where the bounds don't permit such. Its nulls are as its definition has them.
+func (d *Driver) resource(ctx context.Context, b *drivers.Bounds, obj *unstructured.Unstructured, gk schema.GroupKind, key string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
 	mapping, err := d.mapper.Find(gk, obj.GroupVersionKind().Version)
 	if err != nil {
 		return nil, nil, err
 	}
 	client, err := d.as(b)
 	if err != nil {
+		return nil, nil, err
+	}
+	if obj, err = d.settleNulls(ctx, obj, mapping); err != nil {
 		return nil, nil, err
 	}
 	api := client.Resource(mapping.Resource)

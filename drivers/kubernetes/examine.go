@@ -103,7 +103,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Fo
 		return found, nil
 	}
 	missing := []drivers.Deviation{{Object: s.Object, Want: present}}
-	api, obj, err := d.resource(src.Bounds, obj, gk, s.Object)
+	api, obj, err := d.resource(ctx, src.Bounds, obj, gk, s.Object)
 	if meta.IsNoMatchError(err) {
 		return missing, nil // its kind is gone, and it went with it
 	}

@@ -82,6 +82,8 @@ type Driver struct {
 	// may write everywhere.
 	verdicts *verdicts
 	rights   rights
+	// schemas are of custom resources that were written a moment ago.
+	schemas *schemas
 	// complete remembers which sets of managed fields were found complete, and
 	// findings what suspects were found to be.
 	complete *lru.Cache[fieldsKey, bool]
@@ -145,6 +147,9 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 		return nil, err
 	}
 	if d.verdicts, err = newVerdicts(); err != nil {
+		return nil, err
+	}
+	if d.schemas, err = newSchemas(); err != nil {
 		return nil, err
 	}
 	if d.complete, err = lru.New[fieldsKey, bool](maxComplete); err != nil {

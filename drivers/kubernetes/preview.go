@@ -105,7 +105,7 @@ func (d *Driver) namespaceTakes(ctx context.Context, src drivers.Source, r *mani
 	if err != nil {
 		return err
 	}
-	api, sent, err := d.resource(src.Bounds, obj, gk, s.Object)
+	api, sent, err := d.resource(ctx, src.Bounds, obj, gk, s.Object)
 	if err != nil {
 		return nil // which the preview of the step itself reports
 	}
@@ -132,7 +132,7 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Fo
 	if gone || now != nil && d.mustReplace(src, r, now) {
 		return everyField(secretNames(src), s.Object, obj), nil
 	}
-	api, sent, err := d.resource(src.Bounds, obj, gk, s.Object)
+	api, sent, err := d.resource(ctx, src.Bounds, obj, gk, s.Object)
 	if meta.IsNoMatchError(err) {
 		var refused *drivers.RefusedError
 		if old := d.retired(gk, s.Object, err); errors.As(old, &refused) && !refused.Awaited {

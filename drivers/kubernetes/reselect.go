@@ -32,7 +32,7 @@ func (d *Driver) reselect(ctx context.Context, rendering drivers.Rendering, s pl
 	if err != nil {
 		return err
 	}
-	api, obj, err := d.resource(rendering.Source.Bounds, obj, gk, s.Object)
+	api, obj, err := d.resource(ctx, rendering.Source.Bounds, obj, gk, s.Object)
 	if err != nil {
 		return d.unknownKind(gk, s.Object, err)
 	}

@@ -93,7 +93,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.For
 	if err != nil {
 		return err
 	}
-	api, obj, err := d.resource(src.Bounds, obj, gk, s.Object)
+	api, obj, err := d.resource(ctx, src.Bounds, obj, gk, s.Object)
 	if err != nil {
 		d.watches.Await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)

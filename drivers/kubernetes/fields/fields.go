@@ -172,9 +172,6 @@ func Own(fieldsV1 string, obj *unstructured.Unstructured) bool {
 // The schema of a custom resource may not separate a whole from its parts: there an empty
 // set may be the rest of a map whose fields others took, which is a suspicion.
 func owns(set *fieldpath.Set, field fieldpath.PathElement, content any, builtIn bool) bool {
-	if content == nil {
-		return true
-	}
 	part, has := Part(set, field)
 	m, isMap := content.(map[string]any)
 	if !has {

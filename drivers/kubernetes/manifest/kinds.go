@@ -153,6 +153,13 @@ func InfoOf(gk schema.GroupKind) KindInfo {
 	return KindInfo{Class: ClassOthers}
 }
 
+// IsCustom reports whether the kind isn't built in: a CustomResourceDefinition defines it, or
+// another API server serves it.
+func IsCustom(gk schema.GroupKind) bool {
+	_, builtIn := Kinds[gk]
+	return !builtIn
+}
+
 // IsScalable kinds have spec.replicas.
 func IsScalable(gk schema.GroupKind) bool {
 	return gk == KindDeployment || gk == KindReplicaSet || gk == KindStatefulSet

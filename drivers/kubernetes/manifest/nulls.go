@@ -40,10 +40,15 @@ func types() *runtime.Scheme {
 
 // settleNulls gives each null of the object the meaning that the API server gives it: an
 // entry of a map, such as of labels or of a ConfigMap's data, has the empty value, and so has
-// an item of a list of strings; a field that is null is absent. Of a kind that isn't built in
-// only the metadata is known.
+// an item of a list of strings; a field that is null is absent. Of a custom resource only the
+// metadata is known here: what its other nulls mean, its definition says ([SettleCustom]).
 func settleNulls(object map[string]any, gvk schema.GroupVersionKind) {
 	if !hasNull(object) {
+		return
+	}
+
+	if IsCustom(gvk.GroupKind()) {
+		settleMetadata(object)
 		return
 	}
 	t := reflect.TypeFor[metav1.PartialObjectMetadata]()
@@ -53,6 +58,15 @@ func settleNulls(object map[string]any, gvk schema.GroupVersionKind) {
 	settle(object, t)
 }
 
+// settleMetadata settles the nulls of an object's metadata alone.
+func settleMetadata(object map[string]any) {
+	if metadata, found := object["metadata"]; found && metadata == nil {
+		delete(object, "metadata")
+	}
+	settle(object["metadata"], reflect.TypeFor[metav1.ObjectMeta]())
+}
+
+// hasNull reports whether a null stands in the value, or is it.
 func hasNull(v any) bool {
 	switch v := v.(type) {
 	case nil:
