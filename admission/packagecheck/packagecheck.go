@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -18,6 +19,7 @@ func Validate(files fs.FS) []vnfd.Problem {
 	pkg, problems := csar.Check(files)
 	if pkg != nil {
 		problems = append(problems, manifest.Validate(pkg)...)
+		problems = append(problems, hot.Validate(pkg)...)
 	}
 	return vnfd.SortProblems(problems)
 }
