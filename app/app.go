@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/admission/packagecheck"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
@@ -271,6 +272,7 @@ func (s *Server) open(ctx context.Context) error {
 		ctx:       ctx,
 		settings:  func() (*desired.Settings, error) { return s.repo.Settings() },
 	}
+	s.packages.JudgeBy(packagecheck.Judge)
 	if s.shared() {
 		s.packages.RemoteOnly()
 		s.packages.Share(s.packageHead)

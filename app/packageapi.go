@@ -79,7 +79,11 @@ type packageRow struct {
 func (s *Server) listPackages() []packageRow {
 	list := []packageRow{}
 	for _, e := range s.packages.List() {
-		list = append(list, packageRow{VnfdID: e.VnfdID, Version: e.Version, Repository: e.Repository, Ref: e.Ref, Path: e.Path, Tree: e.Tree})
+		row := packageRow{VnfdID: e.VnfdID, Version: e.Version, Repository: e.Repository, Ref: e.Ref, Path: e.Path, Tree: e.Tree}
+		if e.Flaw != nil {
+			row.Problem = e.Flaw.Error()
+		}
+		list = append(list, row)
 	}
 	for _, p := range s.packages.Problems() {
 		list = append(list, packageRow{VnfdID: p.VnfdID, Version: p.Version, Repository: p.Repository, Ref: p.Ref, Path: p.Path, Tree: p.Tree, Problem: p.Err.Error()})

@@ -59,6 +59,11 @@ var changes = []change{
 		}
 	}},
 	{"a changed manifest", put("Files/kubernetes/configmap.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: webapp-config}\n")},
+	{"a manifest that is no object", put("Files/kubernetes/more.yaml", "apiVersion: v1\nkind: ConfigMap\n")},
+	{"a manifest that is no YAML", put("Files/kubernetes/more.yaml", "a: [")},
+	{"a manifest of an object twice", put("Files/kubernetes/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},
+	{"a Heat template without a version", put("BaseHOT/simple/top.yaml", "resources: {}\n")},
+	{"a Heat template of a parameter that isn't there", put("BaseHOT/simple/top.yaml", "heat_template_version: 2021-04-16\nresources:\n  r: {type: OS::Neutron::Net, properties: {name: {get_param: n}}}\n")},
 	{"no metadata", func(files fstest.MapFS) { delete(files, vnfd.MetaFile) }},
 	{"no metadata, but a main definition and its manifest", func(files fstest.MapFS) {
 		delete(files, vnfd.MetaFile)
@@ -190,12 +195,16 @@ func byGit(t *testing.T, up string) map[string]string {
 		}
 	}
 	c := packages.New(store, filepath.Dir(up), slog.New(slog.DiscardHandler))
+	c.JudgeBy(packagecheck.Judge)
 	if err := c.Sync(t.Context(), []desired.Repository{{Name: "vendor", URL: "vendor"}}); err != nil {
 		t.Fatal(err)
 	}
 	used := map[string]bool{}
 	for _, e := range c.List() {
 		used[e.Path] = true
+		if e.Flaw != nil {
+			refused[e.Path] = e.Flaw.Error()
+		}
 	}
 	for _, p := range c.Problems() {
 		refused[p.Path] = p.Err.Error()

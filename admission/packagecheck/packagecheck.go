@@ -18,8 +18,13 @@ import (
 func Validate(files fs.FS) []vnfd.Problem {
 	pkg, problems := csar.Check(files)
 	if pkg != nil {
-		problems = append(problems, manifest.Validate(pkg)...)
-		problems = append(problems, hot.Validate(pkg)...)
+		problems = append(problems, Judge(pkg)...)
 	}
 	return vnfd.SortProblems(problems)
+}
+
+// Judge is the part of [Validate] about what instances are rendered of: manifests and Heat
+// templates. The catalogue, which reads the rest itself, judges packages in git by it.
+func Judge(pkg *vnfd.Package) []vnfd.Problem {
+	return append(manifest.Validate(pkg), hot.Validate(pkg)...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // that the present one hasn't seen are read. Where the store itself can't be read,
 // there is no index.
 func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at map[string][]version) (*index, error) {
-	b := &builder{store: newObjects(ctx, c.git, c.most), sound: c.sound, host: c.host, proofs: c.proofs, now: time.Now(), was: c.index.Load(), next: &index{
+	b := &builder{store: newObjects(ctx, c.git, c.most), sound: c.sound, judge: c.judge, log: c.log, host: c.host, proofs: c.proofs, now: time.Now(), was: c.index.Load(), next: &index{
 		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Unusable{},
 		commits: map[string]place{}, parsed: map[string]summary{},
 		unverified: map[string]Unusable{}, hidden: map[string]*Entry{}, demands: map[string]string{},
@@ -38,6 +39,8 @@ func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at ma
 // builder makes one index.
 type builder struct {
 	sound     *verdicts
+	judge     Judge
+	log       *slog.Logger
 	host      *HostVerification
 	proofs    *proofs
 	now       time.Time
@@ -102,7 +105,7 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 				b.hide(problem, notSigned, s)
 				continue
 			}
-			e := &Entry{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, About: s.about}
+			e := &Entry{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, About: s.about, Flaw: s.flaw}
 			if s.unsound != nil {
 				b.next.unsound[e] = problem
 			}
@@ -137,6 +140,9 @@ func (b *builder) summary(tree string) (summary, error) {
 		s.vnfdID, s.version = d.ID, d.Version
 		s.about = &About{Provider: d.Provider, ProductName: d.ProductName, SoftwareVersion: d.SoftwareVersion, VnfmInfo: d.VnfmInfo}
 		s.unsound = b.sound.of(p)
+		if s.flaw = b.judge.of(p); s.flaw != nil {
+			b.log.Warn("a package has a flaw: an upload of it would be refused", "vnfdId", s.vnfdID, "version", s.version, "tree", tree, "error", s.flaw)
+		}
 	}
 	b.next.parsed[tree] = s
 	return s, nil

@@ -71,6 +71,9 @@ type Entry struct {
 	Version string
 	// About is what else its VNFD says of it.
 	About *About
+	// Flaw is what its author should repair although the package can be used, as some instances of
+	// it may run; nil is nothing. An upload with it is refused. See [Catalogue.JudgeBy].
+	Flaw error
 }
 
 // About is what a VNFD says of its product.
@@ -123,6 +126,7 @@ type Catalogue struct {
 	kept    sync.Map // pinned tree -> its VNFD id
 
 	barred func(desired.Repository) string // set by LimitHooks
+	judge  Judge                           // set by JudgeBy
 
 	remoteOnly bool
 	heads      func(home desired.Repository) Head // set by Share
@@ -164,6 +168,7 @@ type summary struct {
 	about           *About
 	err             error // it can't be read
 	unsound         error // it isn't what it says itself
+	flaw            error // it wouldn't pass as an upload
 }
 
 // place is a folder of packages, or a package, at a commit.

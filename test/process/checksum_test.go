@@ -117,3 +117,28 @@ func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired
 		return nil
 	})
 }
+
+func TestAFlawedPackageInGitIsShownAndCanBeUsed(t *testing.T) {
+	t.Parallel()
+	s := process.Start(t, t.TempDir())
+	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	d := s.WorkTree(t, process.PackageRepository)
+	d.Write("small/BaseHOT/simple/top.yaml", "resources: {}\n")
+	d.Push("Add a template without a version")
+
+	kit.Eventually(t, func() error {
+		var list []struct{ VnfdID, Problem string }
+		if err := s.Get(t.Context(), "/jibe/v1/packages", &list); err != nil {
+			return err
+		}
+		if len(list) != 1 || list[0].VnfdID != process.SmallVnfd || !strings.Contains(list[0].Problem, "BaseHOT/simple/top.yaml: heat_template_version is missing") {
+			return fmt.Errorf("packages: %+v", list)
+		}
+		return nil
+	})
+
+	a, err := s.Do(t.Context(), http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd})
+	if err != nil || a.Status != http.StatusCreated {
+		t.Errorf("%v, %+v", err, a)
+	}
+}
