@@ -188,10 +188,14 @@ func superseded(before, after drivers.Source, old []predecessor, l *lister) (map
 	}
 	left := map[string]bool{} // names
 	for _, vdu := range was.VDUs {
+		of := targetOf(before.Instance, &vdu)
 		now := vduOf(is, func(v vnfd.VDU) bool { return v.ID == vdu.ID })
-		still := vduOf(is, func(v vnfd.VDU) bool { return v.Name == vdu.Name })
-		if now != nil && still == nil && (holds(l.all, now.Name) || holds(l.look.all, now.Name)) {
-			left[vdu.Name] = true
+		still := vduOf(is, func(v vnfd.VDU) bool { return targetOf(after.Instance, &v).name == of.name })
+		if now == nil || still != nil {
+			continue
+		}
+		if next := targetOf(after.Instance, now); holds(l.all, next) || holds(l.look.all, next) {
+			left[of.name] = true
 		}
 	}
 	gone, needed := map[id]bool{}, map[id]bool{}
@@ -225,12 +229,13 @@ func (l *lister) serve(after drivers.Source) error {
 		return err
 	}
 	for _, vdu := range flavour.VDUs {
-		if holds(l.all, vdu.Name) {
+		of := targetOf(after.Instance, &vdu)
+		if holds(l.all, of) {
 			continue
 		}
 		var files []string
 		for _, m := range l.look.all {
-			if isWorkload(m, vdu.Name) && !slices.Contains(files, m.file) {
+			if of.isWorkload(m) && !slices.Contains(files, m.file) {
 				files = append(files, m.file)
 			}
 		}
@@ -240,7 +245,7 @@ func (l *lister) serve(after drivers.Source) error {
 		case 1:
 		default:
 			return &drivers.RefusedError{Field: "params." + paramFiles, Reason: fmt.Sprintf(
-				"VDU %s (name %s) is in %s: list the one that is meant", vdu.ID, vdu.Name, strings.Join(files, " and in "))}
+				"VDU %s (%s) is in %s: list the one that is meant", vdu.ID, of, strings.Join(files, " and in "))}
 		}
 		if _, err := l.carry(predecessor{paths: files}); err != nil {
 			return err
@@ -265,12 +270,10 @@ func (l *lister) inOrderOf(old []predecessor) []string {
 	return ordered
 }
 
-// holds says whether one of the manifests is the workload of the name.
-func holds(manifests []manifest, name string) bool {
-	return slices.ContainsFunc(manifests, func(m manifest) bool { return isWorkload(m, name) })
+// holds reports whether one of the manifests is the workload that is meant.
+func holds(manifests []manifest, of target) bool {
+	return slices.ContainsFunc(manifests, of.isWorkload)
 }
-
-func isWorkload(m manifest, name string) bool { return IsVDUKind(m.gk) && m.name == name }
 
 func vduOf(f *vnfd.Flavour, is func(vnfd.VDU) bool) *vnfd.VDU {
 	if i := slices.IndexFunc(f.VDUs, is); i >= 0 {

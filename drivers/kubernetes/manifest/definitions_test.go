@@ -91,7 +91,7 @@ func TestDefinitionsCarryOverWhatARequestDoesNotList(t *testing.T) {
 		"a VDU is new, and in two files": {vdus: []string{"web"}, then: []string{"WEB=web", "DB=db"}, given: []string{"web.yaml"},
 			old: files{"web.yaml": web}, before: []string{"web.yaml"},
 			new:     files{"web.yaml": web, "db-a.yaml": db, "db-b.yaml": db},
-			refused: "params.lcm-kubernetes-def-files: VDU DB (name db) is in Files/kubernetes/db-a.yaml and in Files/kubernetes/db-b.yaml: list the one that is meant"},
+			refused: "params.lcm-kubernetes-def-files: VDU DB (workload called db) is in Files/kubernetes/db-a.yaml and in Files/kubernetes/db-b.yaml: list the one that is meant"},
 		"a file that isn't there is listed": {old: whole, new: whole, before: all, given: []string{"none.yaml"},
 			refused: "params.lcm-kubernetes-def-files: the package has no file Files/kubernetes/none.yaml; see its Files/kubernetes folder"},
 		"a file is listed twice": {old: whole, new: whole, before: all, given: []string{"web.yaml", "web.yaml"},

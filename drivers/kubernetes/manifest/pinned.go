@@ -86,9 +86,10 @@ func (x *mixture) exchange(src drivers.Source, vdu string) (part, error) {
 	if !ok {
 		return refuse("VNFD %s, which it stays with, has no flavour %s", pin.Package.VNFD.ID, flavour.ID)
 	}
+	of := targetOf(src.Instance, is)
 	was := vduOf(former, func(v vnfd.VDU) bool { return v.ID == vdu })
-	if was == nil || was.Name != is.Name {
-		return refuse("it is no workload called %s in VNFD %s, which it stays with", is.Name, pin.Package.VNFD.ID)
+	if was == nil || targetOf(src.Instance, was) != of {
+		return refuse("it is no %s in VNFD %s, which it stays with", of, pin.Package.VNFD.ID)
 	}
 	params := map[string]any{}
 	if pin.Files != nil {
@@ -104,9 +105,9 @@ func (x *mixture) exchange(src drivers.Source, vdu string) (part, error) {
 	for i := range p.old {
 		p.old[i].where += " of package " + p.tree
 	}
-	here, there := workloads(x.all, is.Name), workloads(p.old, is.Name)
+	here, there := workloads(x.all, of), workloads(p.old, of)
 	if len(here) != 1 || len(there) != 1 {
-		return refuse("each of the two packages must have one workload called %s, and they have %d and %d", is.Name, len(there), len(here))
+		return refuse("each of the two packages must have one %s, and they have %d and %d", of, len(there), len(here))
 	}
 	p.was, p.would = p.old[there[0]], x.all[here[0]]
 	x.all[here[0]] = p.was
@@ -114,11 +115,11 @@ func (x *mixture) exchange(src drivers.Source, vdu string) (part, error) {
 	return p, nil
 }
 
-// workloads are the indexes of the workloads of the name.
-func workloads(all []manifest, name string) []int {
+// workloads are the indexes of the workloads that are meant.
+func workloads(all []manifest, of target) []int {
 	var at []int
 	for i, m := range all {
-		if isWorkload(m, name) {
+		if of.isWorkload(m) {
 			at = append(at, i)
 		}
 	}

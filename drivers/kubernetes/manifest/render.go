@@ -303,17 +303,20 @@ func placedHere(src drivers.Source, manifests []manifest) ([]manifest, error) {
 	}
 	elsewhere := map[string]bool{} // "Kind/name"
 	for _, vdu := range flavour.VDUs {
-		found := false
+		found, of := false, targetOf(src.Instance, &vdu)
 		for _, m := range manifests {
-			if IsVDUKind(m.gk) && targetOf(src.Instance, &vdu).is(m) {
+			if of.isWorkload(m) {
 				found = true
 				elsewhere[m.gk.Kind+"/"+m.name] = !src.Runs(vdu.ID)
 			}
 		}
+		if !found && src.Runs(vdu.ID) && of.wrong != "" {
+			return nil, &drivers.RefusedError{Field: "params." + ParamMapping, Reason: of.wrong}
+		}
 		if !found && src.Runs(vdu.ID) {
 			return nil, &drivers.RefusedError{Field: "placement", Reason: fmt.Sprintf(
-				"VDU %s (name %s) is to run at a Kubernetes VIM, but no manifest has a workload of that name: place it at another VIM, or list its manifest in params.%s",
-				vdu.ID, vdu.Name, paramFiles)}
+				"VDU %s is to run at a Kubernetes VIM, but no manifest has a %s: place it at another VIM, list its manifest in params.%s, or name its workload by params.%s",
+				vdu.ID, of, paramFiles, ParamMapping)}
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(manifests), func(m manifest) bool {
@@ -453,7 +456,7 @@ func size(flavour *vnfd.Flavour, vdu *vnfd.VDU, instLevel string, levels map[str
 			if levels[aspect] != initial[aspect] {
 				return nil, &drivers.RefusedError{Field: "levels." + aspect, Conflict: ruled, Reason: fmt.Sprintf(
 					"aspect %s can't be scaled: its VDU %s (%s %s) %s; leave it at level %d",
-					aspect, vdu.ID, m.gk.Kind, vdu.Name, fixed, initial[aspect])}
+					aspect, vdu.ID, m.gk.Kind, m.name, fixed, initial[aspect])}
 			}
 		}
 		if m.gk == KindPod {

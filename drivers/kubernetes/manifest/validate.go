@@ -215,7 +215,7 @@ func (v *validator) vdus() {
 		_, err := fs.Stat(v.pkg.Files, path.Join("BaseHOT", f.ID))
 		servers := err == nil // a VNF on two VIMs: its other VDUs are in Heat templates
 		for _, vdu := range f.VDUs {
-			here, there := workloads(v.all, vdu.Name), workloads(v.named, vdu.Name)
+			here, there := workloads(v.all, target{name: vdu.Name}), workloads(v.named, target{name: vdu.Name})
 			switch {
 			case len(here) > 0:
 				if kind := v.all[here[0]].gk; len(vdu.Deltas) > 0 && !IsScalable(kind) {

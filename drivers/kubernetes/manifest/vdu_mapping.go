@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,8 +17,9 @@ const ParamMapping = "vdu_mapping"
 
 // target is the object whose pods are the VNFCs of a VDU.
 type target struct {
-	kind string // "" is any kind of workload
-	name string
+	kind   string // "" is any kind of workload
+	name   string
+	mapped bool // the instance names it, and not the VNFD
 	// wrong is why the instance's mapping can't be read.
 	wrong string
 }
@@ -47,11 +49,24 @@ func targetOf(in *desired.Instance, vdu *vnfd.VDU) target {
 		return byName
 	}
 
-	return target{kind: kind, name: name}
+	return target{kind: kind, name: name, mapped: true}
 }
 
 // is reports whether the manifest is of the object.
 func (t target) is(m manifest) bool { return m.name == t.name && (t.kind == "" || t.kind == m.gk.Kind) }
+
+// isWorkload reports whether the manifest is of the object, and of a kind whose pods are VNFCs.
+func (t target) isWorkload(m manifest) bool { return IsVDUKind(m.gk) && t.is(m) }
+
+// String is the object in the text of an error, without an article.
+func (t target) String() string {
+	called := cmp.Or(t.kind, "workload") + " called " + t.name
+	if t.mapped {
+		return called + ", which params." + ParamMapping + " names"
+	}
+
+	return called
+}
 
 // unmatched says why the VDU has no workload.
 func (t target) unmatched(vdu *vnfd.VDU, manifests []manifest) drivers.UnmatchedVDU {

@@ -2,12 +2,14 @@ package manifest_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 )
 
 func TestAVDUWithoutAWorkloadIsListed(t *testing.T) {
@@ -63,5 +65,66 @@ func TestAVDUWithoutAWorkloadIsListed(t *testing.T) {
 				t.Errorf("VDU THREE has a group: %t", grouped)
 			}
 		})
+	}
+}
+
+// mapped gives the instance a mapping of one VDU.
+func mapped(src drivers.Source, vdu, kind, name string) drivers.Source {
+	src.Instance.Params[manifest.ParamMapping] = map[string]any{vdu: map[string]any{"kind": kind, "name": name}}
+	return src
+}
+
+func TestRefusalsNameTheMappedWorkload(t *testing.T) {
+	t.Parallel()
+	placed := func(mapping any) drivers.Source {
+		src := spread("THREE")
+		src.Instance.Params = map[string]any{manifest.ParamMapping: mapping}
+		return src
+	}
+	agent := "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}"
+	for name, c := range map[string]struct {
+		src  drivers.Source
+		want string
+	}{
+		"at another VIM": {placed(map[string]any{"THREE": map[string]any{"kind": "Deployment", "name": "nine"}}),
+			"placement: VDU THREE is to run at a Kubernetes VIM, but no manifest has a Deployment called nine, which params.vdu_mapping names"},
+		"at another VIM, with a mapping that can't be read": {placed(map[string]any{"THREE": "nine"}), "params.vdu_mapping: params.vdu_mapping.THREE must have the name and kind"},
+		"at another VIM, without a mapping":                 {placed(map[string]any{}), "no manifest has a workload called three: place it"},
+		"it can't scale": {mapped(sample.Source("i1", "ns", agent, sample.TwoVDUs(), map[string]int{"front_aspect": 1}), "VDU1", "DaemonSet", "agent"),
+			"levels.front_aspect: aspect front_aspect can't be scaled: its VDU VDU1 (DaemonSet agent) is a DaemonSet"},
+		"it stays with its package, which has none": {
+			staying(mapped(sample.Source("i1", "ns", workloadOf("web", "web:1", ""), sample.Workloads("web", "db"), nil), "DB", "Deployment", "store"), []string{"DB"}, workloadOf("store", "db:2", "")),
+			"each of the two packages must have one Deployment called store, which params.vdu_mapping names, and they have 0 and 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := manifest.NewRenderer(nil).Render(c.src)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAMappedWorkloadStaysWithItsPackage(t *testing.T) {
+	t.Parallel()
+	before := mapped(sample.Source("i1", "ns", workloadOf("web", "web:1", "")+"---\n"+workloadOf("store", "db:1", ""), sample.Workloads("web", "db"), nil), "DB", "Deployment", "store")
+	is := madeOf(t, staying(before, []string{"DB"}, workloadOf("web", "web:2", ""), workloadOf("store", "db:2", "")))
+	if !strings.Contains(is["Deployment/ns/store"], "db:1") || !strings.Contains(is["Deployment/ns/web"], "web:2") {
+		t.Errorf("%v", is)
+	}
+}
+
+func TestTheFileOfAMappedWorkloadIsListed(t *testing.T) {
+	t.Parallel()
+	web, store := sample.Deployment("web", "cm"), sample.Deployment("store", "cm")
+	before := sample.Packaged("i1", "ns", filesOf(map[string]string{"web.yaml": web}), sample.Workloads("web"), nil)
+	before.Instance.Params["lcm-kubernetes-def-files"] = paths("web.yaml")
+	after := mapped(sample.Packaged("i1", "ns", filesOf(map[string]string{"web.yaml": web, "store.yaml": store}), sample.Workloads("web", "db"), nil), "DB", "Deployment", "store")
+
+	got, err := manifest.Definitions(before, after, paths("web.yaml"))
+
+	if err != nil || !slices.Equal(got, paths("web.yaml", "store.yaml")) {
+		t.Errorf("listed are %v, %v", got, err)
 	}
 }
