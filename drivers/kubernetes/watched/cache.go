@@ -2,8 +2,8 @@
 // it what stands of a VNF instance: its objects and units, what is ready and what has failed,
 // where Services direct traffic, what deleted objects hand over to their successors.
 //
-// It asks the API server for lists and watches alone, and changes nothing there. It never
-// decides what is to be done.
+// It asks the API server for lists and watches, for which cluster it is, and for owners that no
+// watch brings, and changes nothing there. It never decides what is to be done.
 package watched
 
 import (
