@@ -25,11 +25,22 @@ func (m *mapper) Find(gk schema.GroupKind, versions ...string) (*meta.RESTMappin
 	if !meta.IsNoMatchError(err) {
 		return mapping, err
 	}
+	m.ask()
+	return m.deferred.RESTMapping(gk, versions...)
+}
+
+// Renew finds the resource of the kind by what the API server serves now.
+func (m *mapper) Renew(gk schema.GroupKind) (*meta.RESTMapping, error) {
+	m.ask()
+	return m.deferred.RESTMapping(gk)
+}
+
+// ask has the API server asked again, unless it was a moment ago.
+func (m *mapper) ask() {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if time.Since(m.reset) > refreshEvery {
 		m.deferred.Reset()
 		m.reset = time.Now()
 	}
-	m.mu.Unlock()
-	return m.deferred.RESTMapping(gk, versions...)
 }

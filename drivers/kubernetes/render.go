@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -43,6 +44,9 @@ func (d *Driver) Observe(ctx context.Context, rendering drivers.Rendering) (plan
 		former = &rendering.Former.Desired
 	}
 	o, err := d.watches.Observe(ctx, src.Instance.ID, rendering.Desired, former, r, func(f *watched.Fact) bool { return d.drifted(src, r, f) })
+	if unlisted, ok := errors.AsType[*drivers.UnlistedError](err); ok {
+		unlisted.VIM = d.vim.Name
+	}
 	if err != nil {
 		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}

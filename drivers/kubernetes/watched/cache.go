@@ -71,6 +71,8 @@ type Cache struct {
 // returns an error that [meta.IsNoMatchError] knows where the API server has no such kind.
 type Mapper interface {
 	Find(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
+	// Renew is Find that first has the API server asked again what it serves.
+	Renew(gk schema.GroupKind) (*meta.RESTMapping, error)
 }
 
 // absence is when a kind was found not to exist.
@@ -118,46 +120,43 @@ func (c *Cache) Close() {
 }
 
 // Sync makes sure that the kinds are watched, and waits until their first list
-// is here. needed kinds that can't be seen are an error; others are left out.
+// is here. needed kinds that can't be seen are an error; others are left out. Where the API
+// server answers otherwise, it is a [*drivers.UnlistedError] that names the kind.
 func (c *Cache) Sync(ctx context.Context, needed map[schema.GroupKind]bool) error {
 	for gk := range needed {
 		if err := c.ensure(gk); err != nil {
 			return err
 		}
 	}
+
 	timer := time.NewTimer(syncPatience)
 	defer timer.Stop()
 	for {
 		c.mu.RLock()
-		moved, pending := c.moved, ""
-		var failed error
-		for gk, need := range needed {
-			k := c.kinds[gk]
-			if k == nil {
-				continue
-			}
-			switch {
-			case k.err != nil && (need || !isForbidden(k.err)):
-				failed = fmt.Errorf("watch %s: %w", gk.Kind, Unavailable(k.err))
-			case k.err == nil && !k.synced:
-				pending = gk.Kind
-			}
-		}
+		moved := c.moved
+		failed, pending := c.lacking(needed)
 		c.mu.RUnlock()
+
 		if failed != nil {
-			return failed
+			return c.unlisted(ctx, failed)
 		}
-		if pending == "" {
+		if pending == nil {
 			return nil
 		}
+		left := pending.patience()
+		if left <= 0 && c.answers(ctx, pending.since) {
+			return c.unlisted(ctx, pending)
+		}
+
 		select {
 		case <-moved:
+		case <-patienceOver(left):
 		case <-c.life.Done():
 			return ErrClosed
 		case <-timer.C:
-			return fmt.Errorf("%w: no answer to the list of %s within %v", drivers.ErrUnavailable, pending, syncPatience)
+			return fmt.Errorf("%w: no answer to the list of %s within %v", drivers.ErrUnavailable, pending.gk.Kind, syncPatience)
 		case <-ctx.Done():
-			return fmt.Errorf("%w: waiting for the list of %s: %w", drivers.ErrUnavailable, pending, ctx.Err())
+			return fmt.Errorf("%w: waiting for the list of %s: %w", drivers.ErrUnavailable, pending.gk.Kind, ctx.Err())
 		}
 	}
 }
@@ -208,7 +207,7 @@ func (c *Cache) watch(gk schema.GroupKind, mapping *meta.RESTMapping) {
 		c.running.Go(func() { c.creationFailures.run(c.life, c.client) })
 		c.running.Go(func() { c.keepIdentity(c.life) })
 	}
-	k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}}
+	k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}, since: time.Now()}
 	c.kinds[gk] = k
 	delete(c.absent, gk)
 	c.running.Go(func() { k.run(c.life, c.client, mapping) })
@@ -320,15 +319,15 @@ func (c *Cache) Missed(instance string) {
 	c.missed[instance] = true
 }
 
-// recovered are the instances to notify, once, now that a VIM that was away is seen
-// again; none while some of it isn't. A right that is lacking doesn't count: it
-// may be lacking for good. c.mu is held.
+// recovered are the instances to notify, once, now that a VIM that was unreachable is seen
+// again; none while some of it isn't. A kind that the API server itself can't list doesn't count: that
+// may stay so for good, and [kindCache.Replace] notifies its instances when it ends. c.mu is held.
 func (c *Cache) recovered() []string {
 	if !c.failed && len(c.missed) == 0 {
 		return nil
 	}
 	for _, k := range c.kinds {
-		if k.err != nil && !isForbidden(k.err) || k.err == nil && !k.synced {
+		if (k.err != nil || !k.synced) && !k.standsAlone() {
 			return nil
 		}
 	}

@@ -128,7 +128,7 @@ func (c *Cache) startOver() {
 			k.unlink(f)
 		}
 		clear(k.facts)
-		k.version, k.synced, k.void = 0, false, true
+		k.version, k.synced, k.void, k.since = 0, false, true, time.Now()
 		k.relist()
 	}
 	clear(c.absent)

@@ -22,8 +22,12 @@ type kindCache struct {
 	facts   map[string]*Fact // by key
 	version uint64           // the newest that the watch has brought
 	synced  bool
-	err     error  // why the server isn't seen now
-	end     func() // ends the present watch
+	err     error     // why the server isn't seen now
+	since   time.Time // when err began, or the wait for the first list; zero while the kind is seen
+	end     func()    // ends the present watch
+	// goneUntil is for how long the kind counts as gone, unless definitions have changed since goneAt.
+	goneUntil time.Time
+	goneAt    int
 	// void says that what the present watch brings is of a former cluster.
 	void bool
 }
@@ -156,7 +160,7 @@ func (k *kindCache) Delete(obj any) error {
 // another cluster than the other facts is never taken.
 func (k *kindCache) Replace(list []any, version string) error {
 	if _, err := k.cache.identify(k.cache.life, time.Now()); err != nil {
-		k.seen(err)
+		k.failing(err)
 		return err
 	}
 	facts := make(map[string]*Fact, len(list))
@@ -188,7 +192,10 @@ func (k *kindCache) Replace(list []any, version string) error {
 			moved = append(append(append(moved, f.Instance), k.cache.awaiting(f)...), k.cache.scaled(f)...)
 		}
 	}
-	k.synced, k.err = true, nil
+	if k.err != nil { // what is unchanged was stale meanwhile, and its instances couldn't be looked at
+		moved = append(moved, k.instances()...)
+	}
+	k.synced, k.err, k.since = true, nil, time.Time{}
 	k.cache.signal()
 	moved = append(moved, k.cache.recovered()...)
 	k.cache.mu.Unlock()
@@ -210,25 +217,26 @@ func (k *kindCache) Bookmark(version string) error {
 	return nil
 }
 
-// seen records whether the server answers.
-func (k *kindCache) seen(err error) {
+// failing records why the server can't be asked for the kind. The latest reason counts, from the first on.
+func (k *kindCache) failing(err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) {
 		return
 	}
 	k.cache.mu.Lock()
-	if (err == nil) != (k.err == nil) {
-		if k.err = err; err != nil {
-			k.cache.failed = true
-			k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.gk.Kind, "error", err)
-		}
-		k.cache.signal()
+	defer k.cache.mu.Unlock()
+
+	was := k.err
+	k.err = err
+	if was != nil {
+		return
 	}
-	var back []string
-	if err == nil {
-		back = k.cache.recovered()
+	if k.since.IsZero() {
+		k.since = time.Now()
 	}
-	k.cache.mu.Unlock()
-	k.cache.notify(back...)
+	k.cache.failed = true
+	k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.gk.Kind, "error", err)
+	k.cache.signal()
+	k.tellLater()
 }
 
 func parseVersion(s string) uint64 {

@@ -120,6 +120,8 @@ func (oneKind) Find(gk schema.GroupKind, _ ...string) (*meta.RESTMapping, error)
 	return &meta.RESTMapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, GroupVersionKind: gk.WithVersion("v1"), Scope: meta.RESTScopeNamespace}, nil
 }
 
+func (k oneKind) Renew(gk schema.GroupKind) (*meta.RESTMapping, error) { return k.Find(gk) }
+
 // watching is a cache that has seen all ConfigMaps of the cluster. notified counts what was told of instance i1.
 func watching(t *testing.T, f *fakeCluster) (c *Cache, notified func() int) {
 	t.Helper()

@@ -30,6 +30,9 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, mapping *
 		k.end, k.void = end, false
 		k.cache.mu.Unlock()
 
+		if now, err := k.cache.mapper.Find(k.gk); err == nil {
+			mapping = now // it may be served in another version by now
+		}
 		due, began := time.AfterFunc(relistAfter(), end), time.Now()
 		k.follow(watching, client, mapping)
 		due.Stop()
@@ -74,21 +77,20 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 			o.LabelSelector = selector
 			o.ResourceVersion = newest
 			list, err := api.List(ctx, o)
-			if apierrors.IsNotFound(err) {
-				// The kind is gone, with all its objects.
-				_ = k.Replace(nil, "") // nothing to index; an error is that of the list
-			}
-			if missing := ignoreMissingKind(err); missing != nil {
-				k.seen(missing) // Replace notes success, when the list is taken over
+			switch {
+			case apierrors.IsNotFound(err):
+				err = k.missing(mapping, err)
+			case err != nil:
+				k.failing(err) // Replace notes success, when the list is taken over
 			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
 			if o.SendInitialEvents != nil && *o.SendInitialEvents {
-				return k.begin(ctx, api, o)
+				return k.begin(ctx, api, mapping, o)
 			}
-			return k.resume(ctx, api, mapping.Scope.Name() == meta.RESTScopeNameNamespace, o)
+			return k.resume(ctx, api, mapping, o)
 		},
 	}
 	quiet := logr.Discard()
@@ -101,11 +103,11 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 }
 
 // begin begins a watch that is a list in other clothes: Replace notes when it is complete.
-func (k *kindCache) begin(ctx context.Context, api dynamic.ResourceInterface, o metav1.ListOptions) (watch.Interface, error) {
+func (k *kindCache) begin(ctx context.Context, api dynamic.ResourceInterface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
 	o.ResourceVersion = newest
 	w, err := api.Watch(ctx, o)
 	if err != nil || closed(w) {
-		return w, k.failed(ctx, err)
+		return w, k.failed(ctx, mapping, err)
 	}
 	return w, nil
 }
@@ -116,14 +118,14 @@ const newest = ""
 
 // resume goes on with a watch where the last one ended, unless the server may have other facts by now than those that
 // were seen: then all is listed again.
-func (k *kindCache) resume(ctx context.Context, api dynamic.NamespaceableResourceInterface, namespaced bool, o metav1.ListOptions) (watch.Interface, error) {
-	if setBack(ctx, api, namespaced, o.ResourceVersion) {
+func (k *kindCache) resume(ctx context.Context, api dynamic.NamespaceableResourceInterface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
+	if setBack(ctx, api, mapping.Scope.Name() == meta.RESTScopeNameNamespace, o.ResourceVersion) {
 		k.cache.log.Warn("the VIM's store was set back, as after a restore: all objects are listed again", "kind", k.gk.Kind, "version", o.ResourceVersion)
 		return nil, k.again()
 	}
 	w, err := api.Watch(ctx, o)
 	if err != nil || closed(w) {
-		return w, k.failed(ctx, err)
+		return w, k.failed(ctx, mapping, err)
 	}
 	if k.isFailing() { // what is there now may not be what was there before
 		w.Stop()
@@ -131,24 +133,54 @@ func (k *kindCache) resume(ctx context.Context, api dynamic.NamespaceableResourc
 	}
 	if _, err := k.cache.identify(ctx, time.Now()); err != nil {
 		w.Stop()
-		k.seen(err)
+		k.failing(err)
 		return nil, err
 	}
 	return w, nil
 }
 
 // failed notes why a watch couldn't begin, and returns the error.
-func (k *kindCache) failed(ctx context.Context, err error) error {
+func (k *kindCache) failed(ctx context.Context, mapping *meta.RESTMapping, err error) error {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		k.seen(errNoAnswer)
+		k.failing(errNoAnswer)
 	case apierrors.IsNotFound(err):
-		_ = k.Replace(nil, "") // nothing to index; an error is that of the watch
+		return k.missing(mapping, err)
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		// The reflector lists again, which notes the result.
 	default:
-		k.seen(err)
+		k.failing(err)
+	}
+	return err
+}
+
+// missing takes the answer that there is no such resource, and returns the error with which the list or watch ends. The
+// kind is gone with all its objects only where the API server serves it in no version: one that was removed from the
+// definition takes no object with it.
+func (k *kindCache) missing(mapping *meta.RESTMapping, err error) error {
+	k.cache.mu.RLock()
+	known := k.goneUntil.After(time.Now()) && k.goneAt == k.cache.definitions
+	at := k.cache.definitions
+	k.cache.mu.RUnlock()
+	if known {
+		return err
+	}
+
+	now, failed := k.cache.mapper.Renew(k.gk)
+	switch {
+	case meta.IsNoMatchError(failed):
+		k.cache.mu.Lock()
+		k.goneAt, k.goneUntil = at, time.Now().Add(relistCalm)
+		k.cache.mu.Unlock()
+		_ = k.Replace(nil, "") // nothing to index; an error is that of the list
+	case failed != nil:
+		k.failing(failed)
+	case now.Resource != mapping.Resource:
+		k.cache.log.Info("a kind is served in another version by now", "kind", k.gk.Kind, "was", mapping.Resource.Version, "is", now.Resource.Version)
+		return k.again()
+	default:
+		k.failing(err) // what is served isn't settled yet
 	}
 	return err
 }
@@ -185,13 +217,6 @@ const (
 	retryFirst = 300 * time.Millisecond
 	retryMost  = 3 * time.Second
 )
-
-func ignoreMissingKind(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
 
 // Watch calls changed with the instance of every object that moved, until ctx
 // ends or the driver is closed. It begins the watches that every VIM has, so that it
