@@ -27,6 +27,7 @@ type creationFailures struct {
 	notify func(uid types.UID, key string)
 
 	mu     sync.RWMutex
+	end    func() // ends the present watch
 	latest map[types.UID]creationFailure
 }
 
@@ -48,19 +49,62 @@ func (c *creationFailures) of(uid types.UID) creationFailure {
 	return c.latest[uid]
 }
 
-// run watches the one sort of event until ctx ends. Credentials that may not see
-// events cost the explanation, nothing else.
+// run watches the one sort of event until ctx ends, and lists all of them again as [kindCache.run] does. Credentials that
+// may not see events cost the explanation, nothing else.
 func (c *creationFailures) run(ctx context.Context, client dynamic.Interface) {
+	for ctx.Err() == nil {
+		watching, end := context.WithCancel(ctx)
+		c.mu.Lock()
+		c.end = end
+		c.mu.Unlock()
+
+		due := time.AfterFunc(relistAfter(), end)
+		c.follow(watching, client)
+		due.Stop()
+		end()
+
+		select {
+		case <-time.After(relistPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// relist ends the present watch, so that all events are listed again.
+func (c *creationFailures) relist() {
+	c.mu.RLock()
+	end := c.end
+	c.mu.RUnlock()
+	if end != nil {
+		end()
+	}
+}
+
+// follow lists the events and watches them until ctx ends.
+func (c *creationFailures) follow(ctx context.Context, client dynamic.Interface) {
 	api := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"})
 	const selector = "type=Warning,reason=FailedCreate"
+	failed := false // the last watch didn't begin; a reflector calls one function at a time
 	lw := &clientcache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = selector
+			o.FieldSelector, o.ResourceVersion = selector, newest
 			return api.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selector
-			return api.Watch(ctx, o)
+			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+				o.ResourceVersion = newest
+				return api.Watch(ctx, o)
+			}
+			if failed || setBack(ctx, api, true, o.ResourceVersion) { // what is there now may not be what was there before
+				failed = false
+				c.relist()
+				return nil, errAgain
+			}
+
+			w, err := api.Watch(ctx, o)
+			failed = err != nil || closed(w)
+			return w, err
 		},
 	}
 	quiet := logr.Discard()

@@ -131,6 +131,7 @@ func (c *Cache) startOver() {
 		k.version, k.synced, k.void, k.since = 0, false, true, time.Now()
 		k.relist()
 	}
+	c.creationFailures.relist()
 	clear(c.absent)
 	clear(c.taken)
 	c.definitions++

@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -37,6 +38,8 @@ type fakeCluster struct {
 	down    bool
 	watches []*io.PipeWriter
 	lists   int // of whole kinds
+	// item adds to an object what others than ConfigMaps have; nil adds nothing.
+	item func(object map[string]any)
 }
 
 func (f *fakeCluster) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -67,9 +70,13 @@ func (f *fakeCluster) list(items []any) map[string]any {
 func (f *fakeCluster) items() []any {
 	items := []any{}
 	for name, version := range f.objects {
-		items = append(items, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{
+		object := map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{
 			"name": name, "namespace": "ns", "uid": f.uid + name, "resourceVersion": strconv.Itoa(version), "labels": map[string]any{manifest.LabelInstance: "i1"},
-		}})
+		}}
+		if f.item != nil {
+			f.item(object)
+		}
+		items = append(items, object)
 	}
 	return items
 }
@@ -248,4 +255,62 @@ func TestAKindIsListedAgainWithinTenMinutes(t *testing.T) {
 			}
 		})
 	})
+}
+
+// eventCluster has events in the place of ConfigMaps.
+type eventCluster struct{ fakeCluster }
+
+func (e *eventCluster) RoundTrip(r *http.Request) (*http.Response, error) {
+	asked := r.Clone(r.Context())
+	asked.URL.Path = strings.Replace(r.URL.Path, "/events", "/configmaps", 1)
+	if q := asked.URL.Query(); !strings.HasPrefix(q.Get("fieldSelector"), "metadata.name") {
+		q.Del("fieldSelector")
+		asked.URL.RawQuery = q.Encode()
+	}
+	return e.fakeCluster.RoundTrip(asked)
+}
+
+func TestEventsOfAStoreThatWasSetBackAreListedAgain(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		cut     bool
+		away    time.Duration
+		version int
+		within  time.Duration
+	}{
+		"its versions went back":                             {cut: true, version: 60, within: 5 * time.Second},
+		"it was unreachable, and has caught up its versions": {cut: true, away: time.Minute, version: 120, within: time.Minute},
+		"no watch has ended":                                 {version: 120, within: relistMost + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &eventCluster{fakeCluster{uid: "one", version: 100, objects: map[string]int{"e1": 90}}}
+				f.item = func(object map[string]any) {
+					object["metadata"].(map[string]any)["creationTimestamp"] = "2026-01-01T09:00:00Z"
+					object["message"], object["involvedObject"] = "exceeded quota", map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet", "namespace": "ns", "name": "d", "uid": "d"}
+				}
+				client, err := dynamic.NewForConfigAndClient(&rest.Config{Host: "https://cluster.example", QPS: -1}, &http.Client{Transport: f})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := newCreationFailures(func(types.UID, string) {})
+				go c.run(t.Context(), client)
+				synctest.Wait()
+				if c.of("d").message == "" {
+					t.Fatal("the event isn't known")
+				}
+
+				kit.Pass(time.Minute) // a watch that ends at once is listed again anyway
+				f.change(x.cut, func() { f.down = x.away > 0; f.version = x.version; delete(f.objects, "e1") })
+				kit.Pass(x.away)
+				f.change(false, func() { f.down = false })
+				kit.Pass(x.within)
+
+				if said := c.of("d").message; said != "" {
+					t.Errorf("%q is still known, and the store has no such event", said)
+				}
+			})
+		})
+	}
 }
