@@ -71,6 +71,7 @@ type driftRepair struct {
 	metrics  *Metrics
 	checker  *Checker
 	outside  *outside
+	unlisted *unlisted
 	gate     gate
 	// mayRun refuses an operation that needs hooks which may not run.
 	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
@@ -86,6 +87,7 @@ type driftRepair struct {
 func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack bool) (time.Duration, error) {
 	if failed != nil && !failed.Automatic {
 		r.drifts.clear(r.id)
+		r.unlisted.clear(r.id) // it says itself why it failed
 		if !heldBack {
 			r.problems.obeyed()
 		}
@@ -104,6 +106,7 @@ func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lc
 	if err != nil || policy == "" {
 		r.drifts.clear(r.id)
 		r.outside.clear(r.id)
+		r.unlisted.clear(r.id)
 		return 0, err
 	}
 	l, pause, err := r.observe(ctx, inst)
@@ -231,6 +234,11 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	l.seen, err = drv.Observe(looking, l.want)
+	r.unlisted.note(r.id, inst.Operated.Dir, err, l.want.Source.Secrets, r.clocks.now())
+	if _, alone := unlistedKind(err); alone {
+		r.log.DebugContext(ctx, "instance at rest can't be looked at", "error", err)
+		return l, r.lookLater(), nil // the VIM is there for all others
+	}
 	if errors.Is(err, drivers.ErrUnavailable) {
 		r.away.mark(drv, r.clocks.now().Add(awayPause))
 		r.unseen.mark(r.onlyVIM(at), hooks.Redact(sentence(err), l.want.Source.Secrets), r.clocks.now())

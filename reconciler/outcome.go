@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type outcomes struct {
 	failureGrace time.Duration
 	metrics      *Metrics
 	unseen       *unseenVIMs
+	unlisted     *unlisted
 	// look has the instance looked at again, await after a while.
 	look  func(urgency)
 	await func(after time.Duration)
@@ -44,10 +46,17 @@ type outcomes struct {
 // time for which its VIM is away doesn't count against it; an operation that was cancelled
 // doesn't wait.
 func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
+	o.unlisted.note(o.id, cmp.Or(a.op.After.Dir, a.op.Before.Dir), err, a.want.Source.Secrets, o.clocks.now())
 	if errors.Is(err, drivers.ErrUnavailable) {
-		o.unseen.mark(a.onlyVIM, hooks.Redact(sentence(err), a.want.Source.Secrets), o.clocks.now())
+		kind, alone := unlistedKind(err)
+		what := a.unseenVIM()
+		if alone {
+			what = "kind " + kind.Kind + " at VIM " + kind.VIM + ", which " + cannotBeListed
+		} else {
+			o.unseen.mark(a.onlyVIM, hooks.Redact(sentence(err), a.want.Source.Secrets), o.clocks.now())
+		}
 		a.blind = true
-		if err := o.tellUnseen(ctx, a); err != nil {
+		if err := o.tellUnseen(ctx, a, what); err != nil {
 			return err
 		}
 	}
@@ -61,20 +70,43 @@ func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 	return err
 }
 
-// cannotBeSeen ends what an operation waits for whose VIM is away.
-const cannotBeSeen = "can't be seen"
+// cannotBeSeen ends what an operation waits for whose VIM is unreachable, cannotBeListed where that is so of one kind.
+const (
+	cannotBeSeen   = "can't be seen"
+	cannotBeListed = "can't be listed"
+)
 
-// tellUnseen tells that the operation waits for a VIM that can't be seen. Why it can't isn't part of that, as it
-// changes from look to look, and each change would be a write: the log and jibe doctor say it.
-func (o *outcomes) tellUnseen(ctx context.Context, a *attempt) error {
-	if now, waits := a.op.Waiting(); waits && strings.HasSuffix(now.For, cannotBeSeen) {
+// waitsForSight reports whether what an operation waits for is to see its VIM, or a kind there.
+func waitsForSight(what string) bool {
+	return strings.HasSuffix(what, cannotBeSeen) || strings.HasSuffix(what, cannotBeListed)
+}
+
+// inSight is how such a wait ends.
+func inSight(what string) string {
+	if strings.HasSuffix(what, cannotBeListed) {
+		return "the kind can be listed again"
+	}
+	return "the VIM can be seen again"
+}
+
+// unseenVIM is what an operation waits for whose VIM can't be seen.
+func (a *attempt) unseenVIM() string {
+	if a.onlyVIM == "" {
+		return "a VIM that " + cannotBeSeen
+	}
+	return "VIM " + a.onlyVIM + ", which " + cannotBeSeen
+}
+
+// tellUnseen tells that the operation waits for a VIM, or a kind there, that can't be seen. Why it can't isn't part of
+// that, as it changes from look to look, and each change would be a write: the log and jibe doctor say it.
+func (o *outcomes) tellUnseen(ctx context.Context, a *attempt, what string) error {
+	if now, waits := a.op.Waiting(); waits && now.For == what {
 		return nil
 	}
-	what := "a VIM that " + cannotBeSeen
-	if a.onlyVIM != "" {
-		what = "VIM " + a.onlyVIM + ", which " + cannotBeSeen
-	}
 	op, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		if now, waits := op.Waiting(); waits && waitsForSight(now.For) {
+			op.EndWait(o.clocks.now(), now.For, inSight(now.For))
+		}
 		op.AddWait(o.clocks.now(), what)
 		return nil
 	})
@@ -88,12 +120,13 @@ func (o *outcomes) tellUnseen(ctx context.Context, a *attempt) error {
 // seen notes that the operation's VIM can be seen.
 func (o *outcomes) seen(ctx context.Context, a *attempt) error {
 	o.unseen.seen(a.onlyVIM)
+	o.unlisted.clear(o.id)
 	now, waits := a.op.Waiting()
-	if !waits || !strings.HasSuffix(now.For, cannotBeSeen) {
+	if !waits || !waitsForSight(now.For) {
 		return nil
 	}
 	op, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-		op.EndWait(o.clocks.now(), now.For, "the VIM can be seen again")
+		op.EndWait(o.clocks.now(), now.For, inSight(now.For))
 		return nil
 	})
 	if err != nil {

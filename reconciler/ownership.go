@@ -195,6 +195,7 @@ func (r *Reconciler) forget(id string) {
 	r.waits.clear(id)
 	r.awaited.done(id)
 	r.outside.clear(id)
+	r.unlisted.clear(id)
 }
 
 // followed has the owner of an instance look at what another member has recorded of an operation:

@@ -62,7 +62,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	vims := providedVIMs{id, log, r.Repo, seal, writes}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
-		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics, unseen: r.unseen,
+		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics, unseen: r.unseen, unlisted: r.unlisted,
 		look: func(u urgency) { r.line.add(id, u) }, await: func(after time.Duration) { r.line.addAfter(id, atWork, after) },
 	}
 	identity := vimIdentity{id, r.Oplog, r.vims}
@@ -94,7 +94,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, unseen: r.unseen, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
-		checker: r.checker, outside: r.outside, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
+		checker: r.checker, outside: r.outside, unlisted: r.unlisted, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
 	}
 	return p
 }

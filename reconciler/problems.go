@@ -130,8 +130,8 @@ func some(keys []string) string {
 func (h headProblems) obeyed() { h.unobeyed.clear(h.id) }
 
 // Problems lists why git's head isn't obeyed, by file: an instance whose file can be
-// read, but asks for what can't be done, or that runs what its project doesn't allow any
-// more. Files that can't be read are reported by the desired repository itself.
+// read, but asks for what can't be done, that runs what its project doesn't allow any
+// more, or of which the VIM can't list a kind of object. Files that can't be read are reported by the desired repository itself.
 func (v *View) Problems() []Problem {
 	u := v.r.unobeyed
 	u.mu.Lock()
@@ -140,8 +140,13 @@ func (v *View) Problems() []Problem {
 	for _, x := range u.of {
 		list = append(list, x)
 	}
+	unlisted := make(map[string]bool)
+	for _, x := range v.r.unlisted.list() {
+		unlisted[x.Instance] = true
+		list = append(list, x.problem())
+	}
 	for _, x := range v.r.outside.list() {
-		if _, other := u.of[x.Instance]; !other {
+		if _, other := u.of[x.Instance]; !other && !unlisted[x.Instance] {
 			list = append(list, x)
 		}
 	}
@@ -157,6 +162,9 @@ func (v *View) Problem(instance string) (Problem, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if x, ok := u.of[instance]; ok {
+		return x, true
+	}
+	if x, ok := v.r.unlisted.problem(instance); ok {
 		return x, true
 	}
 	return v.r.outside.problem(instance)

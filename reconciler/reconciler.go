@@ -170,6 +170,7 @@ type Reconciler struct {
 	unobeyed *unobeyed
 	waits    *waits
 	outside  *outside
+	unlisted *unlisted
 	pins     pause
 	away     *absences
 	unseen   *unseenVIMs
@@ -227,6 +228,7 @@ func New(c Config) (*Reconciler, error) {
 		unobeyed: newUnobeyed(),
 		waits:    newWaits(),
 		outside:  newOutside(),
+		unlisted: newUnlisted(),
 		away:     newAbsences(),
 		unseen:   newUnseenVIMs(),
 		memory:   newMemory(),

@@ -27,13 +27,14 @@ type Cloud struct {
 	serial    uint64                        // of the last incarnation given out
 	latency   time.Duration
 	away      error
-	outages   map[string]*outage // name of a VIM -> why and how it is away
-	failing   map[string]string  // key -> why its units don't become ready
-	refused   map[string]string  // key -> why it is never accepted
-	denied    map[string]string  // key -> why somebody else's webhook doesn't let it pass
-	held      map[string]bool    // key -> that it doesn't go when it is deleted
-	outside   map[uint64]changed // by serial: who changed an object's content, and when
-	dead      map[uint64]string  // by serial: why an object will never run again
+	unlisted  map[string]*drivers.UnlistedError // instance -> kind that isn't shown
+	outages   map[string]*outage                // name of a VIM -> why and how it is away
+	failing   map[string]string                 // key -> why its units don't become ready
+	refused   map[string]string                 // key -> why it is never accepted
+	denied    map[string]string                 // key -> why somebody else's webhook doesn't let it pass
+	held      map[string]bool                   // key -> that it doesn't go when it is deleted
+	outside   map[uint64]changed                // by serial: who changed an object's content, and when
+	dead      map[uint64]string                 // by serial: why an object will never run again
 	before    func(instance string, step plan.Step) error
 	watchers  map[int]func(instance string)
 	watcher   int
@@ -80,6 +81,7 @@ func NewCloud() *Cloud {
 		instances: make(map[string]map[string]*object),
 		owners:    make(map[string]string),
 		outages:   make(map[string]*outage),
+		unlisted:  make(map[string]*drivers.UnlistedError),
 		failing:   make(map[string]string),
 		refused:   make(map[string]string),
 		denied:    make(map[string]string),

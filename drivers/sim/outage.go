@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,30 @@ func (c *Cloud) SetVIMAway(vim string, reason error, hanging bool) {
 			c.changed(id)
 		}
 	}
+}
+
+// Unlist has the VIM answer, and not show objects of a kind that the instance has, for the reason given; "" ends that.
+func (c *Cloud) Unlist(instance, kind, why string, since time.Time) {
+	c.mu.Lock()
+	delete(c.unlisted, instance)
+	if why != "" {
+		c.unlisted[instance] = &drivers.UnlistedError{Kind: kind, Since: since, Err: errors.New(why)}
+	}
+	c.mu.Unlock()
+	c.changed(instance)
+}
+
+// listed returns an error where the VIM doesn't show a kind of the instance.
+func (d *Driver) listed(instance string) error {
+	d.cloud.mu.Lock()
+	defer d.cloud.mu.Unlock()
+	unlisted := d.cloud.unlisted[instance]
+	if unlisted == nil {
+		return nil
+	}
+	at := *unlisted
+	at.VIM = d.vim.Name
+	return fmt.Errorf("VIM %s: %w", d.vim.Name, &at)
 }
 
 // reach returns an error where the driver's VIM is away.

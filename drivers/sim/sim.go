@@ -42,6 +42,9 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 	if err := d.reach(ctx); err != nil {
 		return plan.Observed{}, err
 	}
+	if err := d.listed(r.Source.Instance.ID); err != nil {
+		return plan.Observed{}, err
+	}
 	o, err := d.cloud.observe(r.Source.Instance.ID)
 	if err != nil {
 		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)

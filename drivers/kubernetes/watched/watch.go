@@ -161,7 +161,7 @@ func (k *kindCache) failed(ctx context.Context, mapping *meta.RESTMapping, err e
 func (k *kindCache) missing(mapping *meta.RESTMapping, err error) error {
 	k.cache.mu.RLock()
 	known := k.goneUntil.After(time.Now()) && k.goneAt == k.cache.definitions
-	at := k.cache.definitions
+	at, empty := k.cache.definitions, len(k.facts) == 0
 	k.cache.mu.RUnlock()
 	if known {
 		return err
@@ -179,6 +179,8 @@ func (k *kindCache) missing(mapping *meta.RESTMapping, err error) error {
 	case now.Resource != mapping.Resource:
 		k.cache.log.Info("a kind is served in another version by now", "kind", k.gk.Kind, "was", mapping.Resource.Version, "is", now.Resource.Version)
 		return k.again()
+	case empty:
+		_ = k.Replace(nil, "") // its definition has just come, or is just going
 	default:
 		k.failing(err) // what is served isn't settled yet
 	}
