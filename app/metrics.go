@@ -28,6 +28,7 @@ type inventory struct {
 	waits  func() []reconciler.Waiting
 	needs  func() []reconciler.InstanceWait
 	listed func() []reconciler.Problem
+	unseen func() []reconciler.Unlisted
 	exempt *exemptions
 	disk   *disk
 
@@ -36,12 +37,13 @@ type inventory struct {
 	needing, needingSince      *prometheus.Desc
 	open, contended, drifted   *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
+	unlisted                   *prometheus.Desc
 	healthy, writable, omitted *prometheus.Desc
 }
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, needs: s.recon.View().WaitingForInstances, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk,
+		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, needs: s.recon.View().WaitingForInstances, listed: s.problems.list, unseen: s.recon.View().Unlisted, exempt: newExemptions(s.repo), disk: s.disk,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		waiting: prometheus.NewDesc("jibe_instances_waiting_for_window",
@@ -61,6 +63,8 @@ func newInventory(s *Server) *inventory {
 		problems: prometheus.NewDesc("jibe_desired_problems", "What at the head of the desired repository can't be obeyed: the lines of jibe get problems.", nil, nil),
 		problemSince: prometheus.NewDesc("jibe_desired_problem_since_timestamp_seconds",
 			"When a file at the head of the desired repository was first seen not to be obeyed, while it isn't.", []string{"file", "instance"}, nil),
+		unlisted: prometheus.NewDesc("jibe_vim_unlisted_instances",
+			"VNF instances that aren't looked after, as the VIM answers, but can't list or watch a kind of object that they have.", []string{"vim", "kind"}, nil),
 		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
 		writable: prometheus.NewDesc("jibe_data_writable", "1 while the store and the desired repository can be written, else 0: a full disk, or a Redis that is away.", nil, nil),
 		omitted:  prometheus.NewDesc("jibe_series_omitted", "Series that are left out of a metric, as it has as many as it may have.", []string{"metric"}, nil),
@@ -69,7 +73,7 @@ func newInventory(s *Server) *inventory {
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.needing, i.needingSince, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable, i.omitted} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.needing, i.needingSince, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.unlisted, i.healthy, i.writable, i.omitted} {
 		ch <- d
 	}
 }
@@ -79,6 +83,7 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	i.collectProblems(ch)
+	i.collectUnlisted(ch)
 	healthy := 1.0
 	if i.repo.Health() != nil {
 		healthy = 0
@@ -116,6 +121,21 @@ func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
 	}
 	for s, at := range bounded(i, ch, "jibe_desired_problem_since_timestamp_seconds", since) {
 		gauge(ch, i.problemSince, stamp(at), s.file, s.instance)
+	}
+}
+
+func (i *inventory) collectUnlisted(ch chan<- prometheus.Metric) {
+	type series struct{ vim, kind string }
+	since, count := map[series]time.Time{}, map[series]int{}
+	for _, x := range i.unseen() {
+		s := series{x.VIM, x.Kind}
+		if count[s]++; count[s] == 1 || x.Since.Before(since[s]) {
+			since[s] = x.Since
+		}
+	}
+
+	for s := range bounded(i, ch, "jibe_vim_unlisted_instances", since) {
+		gauge(ch, i.unlisted, float64(count[s]), s.vim, s.kind)
 	}
 }
 

@@ -118,6 +118,7 @@ var rareFamilies = map[string]string{
 	"jibe_lcm_operations_waiting_for_instances_since_timestamp_seconds": "gauge",
 	"jibe_lcm_operations_waiting_for_merge":                             "gauge",
 	"jibe_lcm_operations_waiting_for_merge_since_timestamp_seconds":     "gauge",
+	"jibe_vim_unlisted_instances":                                       "gauge",
 	"jibe_login_failures_total":                                         "counter",
 	"jibe_notification_failures_total":                                  "counter",
 	"jibe_notification_last_failure_timestamp_seconds":                  "gauge",

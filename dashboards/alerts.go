@@ -197,6 +197,13 @@ func vimAlerts(p pace) group {
 			Description: "Operations there take longer by as much for each of their steps.",
 		},
 		{
+			// Each replica counts the instances that it owns.
+			Name: "VimKindUnlisted", Severity: warning, For: 2 * time.Minute,
+			Value: `sum by (job, vim, kind) (jibe_vim_unlisted_instances)`, Bad: "> 0",
+			Summary:     "The VIM {{ $labels.vim }} can't list {{ $labels.kind }}: {{ $value }} instances aren't looked after",
+			Description: "The VIM answers, and other instances there go on. jibe get problems has what the API server says: a webhook that converts the kind is gone, or the right to list it was denied.",
+		},
+		{
 			// Of one replica: each has watches of its own, which end by themselves, too.
 			Name: "VimWatchBreaks", Severity: warning, For: 5 * time.Minute,
 			Value: `(max by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `])) unless on (job, vim) (min by (job, vim) (jibe_vim_up) == 0))`, Bad: "> " + p.many(1000, time.Hour),

@@ -267,6 +267,10 @@ func (t *Target) vim(ctx context.Context, v *desired.VIM, as string) Finding {
 			return f
 		}
 	}
+	if len(s.Unlisted) > 0 {
+		return found(Failed, "Let the API server list the kind again (the webhook that converts it, the right to list and watch it): instances that have such objects aren't looked after until then.",
+			"%s; it can't list %s", s.Version, strings.Join(s.Unlisted, "; "))
+	}
 	text, lacking := strings.Join(append([]string{s.Version}, s.Notes...), "; "), s.Lacking
 	switch {
 	case len(s.Unwritten) == 0:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -40,6 +41,18 @@ func TestAProjectThatProposesWithoutAForgeHasFailed(t *testing.T) {
 				t.Errorf("it says %q, want %q", said, test.want)
 			}
 		})
+	}
+}
+
+func TestAKindThatAVIMCantListHasFailed(t *testing.T) {
+	t.Parallel()
+	sees := drivers.Sight{Version: "Kubernetes v1", Lacking: []string{"secrets (list)"}, Unlisted: []string{`Gadget.example.com (service "gone" not found)`}}
+	x := &Target{VIM: func(context.Context, *desired.VIM) (drivers.Sight, error) { return sees, nil }}
+
+	f := x.vim(t.Context(), &desired.VIM{Name: "a", Type: "kubernetes"}, "")
+
+	if f.State != Failed || !strings.Contains(f.Means, sees.Unlisted[0]) || f.Do == "" {
+		t.Errorf("doctor says %+v", f)
 	}
 }
 

@@ -17,6 +17,8 @@ type Sight struct {
 	// Unwritten are such rights to write. They aren't needed where projects write as accounts of
 	// their own.
 	Unwritten []string
+	// Unlisted are kinds of object that instances have and that can't be listed, each with the reason.
+	Unlisted []string
 	// Notes are further facts: roles, quotas.
 	Notes []string
 }

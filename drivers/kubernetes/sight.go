@@ -20,7 +20,8 @@ import (
 
 // Look connects to the cluster, and asks for the rights that the driver needs for the kinds that
 // packages are usually made of: to read them in all namespaces, and to write them in all or, where
-// the credentials may write workloads in some alone, in those. It changes nothing. The error says why the
+// the credentials may write workloads in some alone, in those. It lists the other kinds that instances have.
+// It changes nothing. The error says why the
 // cluster can't be reached or doesn't take the credentials.
 func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error) {
 	config, err := restConfig(vim, o.KubeconfigExec)
@@ -52,8 +53,14 @@ func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error
 		return s, err
 	}
 	rights := sightOfRights{reviews.SelfSubjectAccessReviews(), objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})}
-	err = rights.look(ctx, &s)
-	return s, err
+	if err := rights.look(ctx, &s); err != nil {
+		return s, err
+	}
+	kinds, err := newSightOfKinds(config, client)
+	if err != nil {
+		return s, err
+	}
+	return s, kinds.look(ctx, &s)
 }
 
 func lookAtVersion(ctx context.Context, client *http.Client, url string) (s drivers.Sight, err error) {

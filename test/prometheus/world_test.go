@@ -45,6 +45,7 @@ type world struct {
 	replicas           *replicas
 	api                kubernetes.Interface
 	wire               *wire
+	account            *account
 	desired, elsewhere *process.WorkTree
 	bare               string // the forge's repository
 	told               told   // its API
@@ -69,6 +70,7 @@ const (
 	crowded  = "instances/west/crowded"  // its scale-out is beyond a quota
 	held     = "instances/west/held"     // so was its, and it was failed
 	slow     = "instances/west/slow"     // its pod gets no node
+	blind    = "instances/west/blind"    // Jibe may not list its ConfigMaps
 	far      = "instances/west/far"      // its cluster is away
 	hooked   = "instances/east/hooked"   // its hook fails
 	granted  = "instances/east/granted"  // its grant is awaited
@@ -102,9 +104,10 @@ func newWorld(t *testing.T) *world {
 	}
 	w.wire = newWire(t)
 	w.wire.restore()
-	for _, dir := range []string{patched, fought, crowded, held, slow, far} {
+	for _, dir := range []string{patched, fought, crowded, held, slow, blind, far} {
 		w.at[dir] = kubeenv.Namespace(t, kubeconfig)
 	}
+	w.account = newAccount(t, w.api, w.at[blind])
 	w.startMain(kubeconfig)
 	w.startForge()
 	w.startThird()
@@ -160,6 +163,7 @@ func (w *world) startMain(kubeconfig string) {
 		"repositories.yaml":     "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n",
 		"vims/cluster.yaml":     kept(kubeconfig),
 		"vims/far.yaml":         kept(w.wire.kubeconfig(t, kubeconfig)),
+		"vims/half.yaml":        kept(w.account.kubeconfig(t)),
 		"vims/sim.yaml":         "type: sim\ndefault: true\n",
 		"projects/default.yaml": "vims: ['*']\nrepositories: ['*']\nkinds: {clusterScoped: [Namespace]}\n",
 		"peers.yaml":            "- {name: orchestrator, type: nfvo, endpoint: \"" + n.URL + "\"}\n",
@@ -398,6 +402,7 @@ func (w *world) fails() {
 	w.pushing.Store(true)
 	w.desired.PushFiles(map[string]string{
 		slow + "/vnf.yaml":    w.file(slow, slowVnfd, "vim: cluster\n"),
+		blind + "/vnf.yaml":   w.file(blind, process.SmallVnfd, "vim: half\n"),
 		hooked + "/vnf.yaml":  w.file(hooked, hookedVnfd, ""),
 		granted + "/vnf.yaml": w.file(granted, process.SmallVnfd, ""),
 		denied + "/vnf.yaml":  w.file(denied, process.SmallVnfd, ""),
@@ -466,6 +471,7 @@ func (w *world) mends() {
 	w.retry("") // none is under way afterwards: what is FAILED_TEMP stays so
 	w.told.mended.Store(true)
 	w.wire.restore()
+	w.account.mayAll(t)
 	if err := os.Rename(w.bare+".away", w.bare); err != nil {
 		t.Fatal(err)
 	}
