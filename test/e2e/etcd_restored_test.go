@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// ownPlane is a control plane of this test alone, as its etcd is restored.
+type ownPlane struct {
+	*testing.T
+	script, dir string
+}
+
+func newOwnPlane(t *testing.T) *ownPlane {
+	t.Helper()
+	p := &ownPlane{t, filepath.Join(process.Root(), "test", "controlplane", "controlplane"), filepath.Join(process.ShortTempDir(t), "plane")}
+	// Cleanups don't run in a test that is killed: this process sees its standard input end whatever happens.
+	warden := exec.Command("bash", "-c", `cat >/dev/null; exec "$0" wipe --dir "$1"`, p.script, p.dir)
+	warden.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	alive, err := warden.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := warden.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = alive.Close() // the wait shows what came of it
+		if err := warden.Wait(); err != nil {
+			t.Errorf("stop the control plane in %s: %v", p.dir, err)
+		}
+	})
+	p.run("start", "--nodes", "1", "--dir", p.dir)
+	return p
+}
+
+func (p *ownPlane) run(args ...string) {
+	p.Helper()
+	if out, err := exec.CommandContext(p.Context(), p.script, args...).CombinedOutput(); err != nil {
+		p.Fatalf("controlplane %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// signal sends a signal to one of the servers.
+func (p *ownPlane) signal(server string, s syscall.Signal) {
+	p.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "run", server+".pid"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := syscall.Kill(pid, s); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// copyEtcd copies the store as it is at one moment.
+func (p *ownPlane) copyEtcd() {
+	p.Helper()
+	p.signal("etcd", syscall.SIGSTOP)
+	err := os.CopyFS(filepath.Join(p.dir, "etcd.copy"), os.DirFS(filepath.Join(p.dir, "etcd")))
+	p.signal("etcd", syscall.SIGCONT)
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// restoreEtcd puts the copy in the place of the store, and starts all servers again, as one is told to.
+func (p *ownPlane) restoreEtcd() {
+	p.Helper()
+	servers := []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
+	for _, server := range servers {
+		p.signal(server, syscall.SIGKILL)
+	}
+	store := filepath.Join(p.dir, "etcd")
+	if err := os.Rename(store, store+".lost"); err != nil {
+		p.Fatal(err)
+	}
+	if err := os.Rename(store+".copy", store); err != nil {
+		p.Fatal(err)
+	}
+	p.run(append([]string{"restart", "--dir", p.dir}, servers...)...)
+}
+
+func TestAnEtcdRestoredFromACopyIsShownAndRepaired(t *testing.T) {
+	testenv.Real(t, "a control plane")
+	t.Parallel()
+	p := newOwnPlane(t)
+	kubeconfig := filepath.Join(p.dir, "kubeconfig")
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, filepath.Join(t.TempDir(), "data"))
+	if err := s.equipFor(t.TempDir(), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	b := benchAt(t, s, config, kubeconfig)
+	scaled, shown, made := uuid.NewString(), uuid.NewString(), uuid.NewString()
+	at := map[string]string{}
+	for _, id := range []string{scaled, shown, made} {
+		at[id] = kubeenv.Namespace(t, kubeconfig)
+	}
+	d := b.clone(t, "desired.git")
+	write := func(id, more string) {
+		d.Write("instances/"+id+"/vnf.yaml", fmt.Sprintf("id: %s\nname: %[1]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %s}\n%s", id, plain, at[id], more))
+	}
+	write(scaled, "levels: {web_aspect: 0}\n")
+	write(shown, "drift: report\nlevels: {web_aspect: 0}\n")
+	d.Push("Run")
+	b.awaitHistory(scaled, "INSTANTIATE COMPLETED")
+	b.awaitHistory(shown, "INSTANTIATE COMPLETED")
+	pid := s.process.Pid()
+	p.copyEtcd()
+
+	d.Pull()
+	write(scaled, "levels: {web_aspect: 2}\n")
+	write(shown, "drift: report\nlevels: {web_aspect: 2}\n")
+	write(made, "")
+	d.Push("Scale, and run one more")
+	b.awaitHistory(scaled, "INSTANTIATE COMPLETED, SCALE COMPLETED")
+	b.awaitHistory(shown, "INSTANTIATE COMPLETED, SCALE COMPLETED")
+	b.awaitHistory(made, "INSTANTIATE COMPLETED")
+	p.restoreEtcd()
+
+	b.awaitHistory(scaled, "INSTANTIATE COMPLETED, SCALE COMPLETED, HEAL COMPLETED")
+	b.awaitHistory(made, "INSTANTIATE COMPLETED, HEAL COMPLETED")
+	for id, units := range map[string]int32{scaled: 3, made: 1} {
+		web, err := b.api.AppsV1().Deployments(at[id]).Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil || web.Status.ReadyReplicas != units {
+			t.Errorf("after the repair %d units are ready, want %d (%v)", web.Status.ReadyReplicas, units, err)
+		}
+	}
+	kit.Eventually(t, func() error {
+		if n := len(b.show(t, shown).list("instantiatedVnfInfo", "vnfcResourceInfo")); n != 1 {
+			return fmt.Errorf("%d VNFCs are shown, and the store has 1", n)
+		}
+		for _, x := range decodeList(t, b.must(t, 200, "GET", "/jibe/v1/drift", nil).Body) {
+			if x.text("instance") == shown && x.text("state") == "reported" {
+				return nil
+			}
+		}
+		return fmt.Errorf("what the restore took is no drift")
+	})
+	if s.process.Pid() != pid {
+		t.Error("Jibe was started again")
+	}
+}
