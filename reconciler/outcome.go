@@ -56,8 +56,10 @@ func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 			o.unseen.mark(a.onlyVIM, hooks.Redact(sentence(err), a.want.Source.Secrets), o.clocks.now())
 		}
 		a.blind = true
-		if err := o.tellUnseen(ctx, a, what); err != nil {
-			return err
+		if !alone || o.clocks.now().Sub(kind.Since) >= unlistedGrace {
+			if err := o.tellUnseen(ctx, a, what); err != nil {
+				return err
+			}
 		}
 	}
 	if !a.blind || a.op.State == lcm.Starting {

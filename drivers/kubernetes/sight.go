@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
@@ -34,7 +35,7 @@ func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error
 	if err != nil {
 		return drivers.Sight{}, err
 	}
-	client := &http.Client{Transport: through, CheckRedirect: egress.SameServer}
+	client := &http.Client{Transport: watched.AnswerOnce(through), CheckRedirect: egress.SameServer}
 	defer client.CloseIdleConnections()
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

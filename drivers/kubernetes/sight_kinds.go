@@ -22,6 +22,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
 const (
@@ -112,7 +113,7 @@ func (k sightOfKinds) unlisted(ctx context.Context, gk schema.GroupKind) error {
 		return err
 	}
 
-	asking, cancel := context.WithTimeout(ctx, kindPatience)
+	asking, cancel := context.WithTimeout(watched.Once(ctx), kindPatience)
 	defer cancel()
 	_, err = k.objects.Resource(mapping.Resource).List(asking, metav1.ListOptions{LabelSelector: manifest.LabelInstance, Limit: sightPage})
 	switch {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,6 +12,10 @@ import (
 	authzv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,6 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // lister is an account of the cluster whose right to list one kind can be taken.
@@ -177,4 +183,114 @@ func TestARightThatIsTakenBlindsNoOtherInstance(t *testing.T) {
 	l.may(true)
 	b.awaitHistory(blind, "INSTANTIATE COMPLETED, HEAL COMPLETED")
 	kit.Eventually(t, func() error { return b.tells(blind, false) })
+}
+
+// gadgets is a definition whose versions the parameters say: which is stored, whether v1 is served, and what converts.
+func gadgets(stored string, serveV1 bool, converts object) *unstructured.Unstructured {
+	anything := object{"openAPIV3Schema": object{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	version := func(name string, served bool) any {
+		return object{"name": name, "served": served, "storage": name == stored, "schema": anything}
+	}
+	content, err := json.Marshal(object{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": object{"name": "gadgets.e2e.test"}, "spec": object{
+		"group": "e2e.test", "scope": "Namespaced", "names": object{"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
+		"versions": []any{version("v1", serveV1), version("v1beta1", true)}, "conversion": converts,
+	}})
+	if err != nil {
+		panic(err) // plain data always encodes
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(content); err != nil {
+		panic(err)
+	}
+	return u
+}
+
+func TestAConversionWebhookThatIsGoneIsTold(t *testing.T) {
+	testenv.Real(t, "a control plane")
+	t.Parallel()
+	p := newOwnPlane(t) // no namespace of it could be removed meanwhile
+	kubeconfig := filepath.Join(p.dir, "kubeconfig")
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	define := func(stored string, serveV1 bool, converts object) {
+		t.Helper()
+		content, err := gadgets(stored, serveV1, converts).MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		force := true
+		if _, err := api.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+			Patch(t.Context(), "gadgets.e2e.test", types.ApplyPatchType, content, metav1.PatchOptions{FieldManager: "e2e", Force: &force}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := object{"strategy": "None"}
+	define("v1", true, none)
+	s := serve(t, filepath.Join(t.TempDir(), "data"))
+	if err := s.equipFor(t.TempDir(), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	b := benchAt(t, s, config, kubeconfig)
+	const gadgeted = "e2e00000-0000-4000-8000-00000000b12d"
+	b.publishAs(gadgeted, []vdu{{kind: "Deployment", name: "blind", initial: 1}}, func(d *process.WorkTree) {
+		const all = "Files/kubernetes/all.yaml"
+		d.Write(all, d.Read(all)+"\n---\napiVersion: e2e.test/v1beta1\nkind: Gadget\nmetadata: {name: one}\nspec: {size: 1}\n")
+	})
+	blind := b.runs(gadgeted)
+
+	define("v1beta1", true, object{"strategy": "Webhook", "webhook": object{"conversionReviewVersions": []string{"v1"},
+		"clientConfig": object{"service": object{"namespace": "default", "name": "gone", "path": "/convert"}}}})
+	older := api.Resource(schema.GroupVersionResource{Group: "e2e.test", Version: "v1beta1", Resource: "gadgets"}).Namespace(b.namespace)
+	kit.Eventually(t, func() error { // once the definition counts
+		other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "e2e.test/v1beta1", "kind": "Gadget", "metadata": map[string]any{"generateName": "other-"}}}
+		if _, err := older.Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		_, err := api.Resource(schema.GroupVersionResource{Group: "e2e.test", Version: "v1", Resource: "gadgets"}).List(t.Context(), metav1.ListOptions{})
+		if err == nil {
+			return errors.New("the kind can be listed")
+		}
+		return nil
+	})
+	kit.Eventually(t, func() error {
+		var errs []error
+		for _, voice := range []string{"get problems", "get instance " + blind, "doctor"} {
+			out, errout, _ := b.cli(t, strings.Fields(voice)...)
+			if !strings.Contains(out, "Gadget.e2e.test") || !strings.Contains(out, `service "gone" not found`) {
+				errs = append(errs, fmt.Errorf("jibe %s: %s%s", voice, out, errout))
+			}
+		}
+		return errors.Join(errs...)
+	})
+
+	define("v1beta1", true, none)
+	kit.Eventually(t, func() error {
+		if out, errout, _ := b.cli(t, "get", "problems"); strings.Contains(out+errout, "Gadget") {
+			return fmt.Errorf("the kind can be listed again, and jibe get problems: %s%s", out, errout)
+		}
+		return nil
+	})
+	define("v1beta1", false, none) // the version that Jibe watched is served no more
+	kit.Eventually(t, func() error {
+		if !strings.Contains(s.process.Log(), "a kind is served in another version by now") {
+			return errors.New("Jibe watches the version that was removed")
+		}
+		return nil
+	})
+	if n := len(b.history(t, blind)); n != 1 {
+		t.Errorf("%d operations: a version that was removed took no object with it", n)
+	}
+	if err := older.Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.repaired(blind, 1, "Gadget.e2e.test")
+	if _, err := older.Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
+		t.Errorf("after the repair: %v", err)
+	}
 }

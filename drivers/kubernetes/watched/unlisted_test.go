@@ -74,6 +74,9 @@ func (g *gadgetCluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	if refusal != nil {
 		said := answer(r, refusal)
 		said.StatusCode = int(refusal.Code)
+		if refusal.Code == http.StatusTooManyRequests {
+			said.Header.Set("Retry-After", "1")
+		}
 		return said, nil
 	}
 	return g.fakeCluster.RoundTrip(r)
@@ -96,7 +99,7 @@ func (g *gadgetCluster) Renew(gk schema.GroupKind) (*meta.RESTMapping, error) { 
 // cache watches the cluster. told returns how often instance i1 was notified since the last call.
 func (g *gadgetCluster) cache(t *testing.T) (c *Cache, told func() int) {
 	t.Helper()
-	client, err := dynamic.NewForConfigAndClient(&rest.Config{Host: "https://cluster.example", QPS: -1}, &http.Client{Transport: g})
+	client, err := dynamic.NewForConfigAndClient(&rest.Config{Host: "https://cluster.example", QPS: -1}, &http.Client{Transport: AnswerOnce(g)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +141,9 @@ func TestAKindThatCantBeListedIsNamedAndAlone(t *testing.T) {
 		reason metav1.StatusReason
 		said   string
 	}{
-		"the webhook that converts it is gone": {500, metav1.StatusReasonInternalError, `conversion webhook failed: service "gone" not found`},
-		"the right to list it was denied":      {403, metav1.StatusReasonForbidden, `User "jibe" cannot list resource "gadgets"`},
+		"the webhook that converts it is gone":  {500, metav1.StatusReasonInternalError, `conversion webhook failed: service "gone" not found`},
+		"it is never initialized, for the same": {429, metav1.StatusReasonTooManyRequests, `storage is (re)initializing: conversion webhook failed`},
+		"the right to list it was denied":       {403, metav1.StatusReasonForbidden, `User "jibe" cannot list resource "gadgets"`},
 	} {
 		for _, listed := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", later"}[listed], func(t *testing.T) {

@@ -76,21 +76,29 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			o.ResourceVersion = newest
+			ctx, answered := withOnce(ctx)
 			list, err := api.List(ctx, o)
 			switch {
 			case apierrors.IsNotFound(err):
 				err = k.missing(mapping, err)
 			case err != nil:
 				k.failing(err) // Replace notes success, when the list is taken over
+				answered.wait(ctx)
 			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
+			ctx, answered := withOnce(ctx)
+			begin := k.resume
 			if o.SendInitialEvents != nil && *o.SendInitialEvents {
-				return k.begin(ctx, api, mapping, o)
+				begin = k.begin
 			}
-			return k.resume(ctx, api, mapping, o)
+			w, err := begin(ctx, api, mapping, o)
+			if err != nil {
+				answered.wait(ctx)
+			}
+			return w, err
 		},
 	}
 	quiet := logr.Discard()
@@ -103,7 +111,7 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 }
 
 // begin begins a watch that is a list in other clothes: Replace notes when it is complete.
-func (k *kindCache) begin(ctx context.Context, api dynamic.ResourceInterface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
+func (k *kindCache) begin(ctx context.Context, api dynamic.NamespaceableResourceInterface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
 	o.ResourceVersion = newest
 	w, err := api.Watch(ctx, o)
 	if err != nil || closed(w) {
