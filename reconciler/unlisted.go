@@ -19,8 +19,8 @@ const (
 	// unlistedGrace is for how long a kind must be out of sight before people are told: a webhook that is started
 	// again is away for some seconds.
 	unlistedGrace = 10 * time.Second
-	// unlistedAnew is after how long another reason takes the place of the one that is told. Some hold what differs
-	// from look to look, such as a port.
+	// unlistedAnew is after how long another reason takes the place of the one that is told, unless it says more. Some
+	// hold what differs from look to look, such as a port.
 	unlistedAnew = time.Minute
 )
 
@@ -61,7 +61,7 @@ func (u *unlisted) note(instance, dir string, err error, secrets []string, now t
 	next := Unlisted{instance, kind.VIM, kind.Kind, kind.Since, hooks.Redact(kind.Err.Error(), secrets), dir, now}
 	if was, known := u.of[instance]; known && was.VIM == next.VIM && was.Kind == next.Kind {
 		next.Since = was.Since
-		if was.Why == next.Why || now.Sub(was.told) < unlistedAnew {
+		if more := strings.HasPrefix(next.Why, was.Why); was.Why == next.Why || !more && now.Sub(was.told) < unlistedAnew {
 			next.Why, next.told = was.Why, was.told
 		}
 	}
