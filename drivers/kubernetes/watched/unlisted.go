@@ -42,12 +42,14 @@ func (c *Cache) lacking(needed map[schema.GroupKind]bool) (failed, pending *outO
 			continue
 		}
 		at := &outOfSight{gk, k.since, k.err}
+		throttled := apierrors.IsTooManyRequests(k.err) && time.Since(k.since) < unlistedAfter // it asked to be asked again
 		switch {
-		case k.err != nil && (need || !isForbidden(k.err)):
+		case throttled && k.synced:
+		case k.err != nil && !throttled && (need || !isForbidden(k.err)):
 			if failed == nil || manifest.KindName(gk) < manifest.KindName(failed.gk) { // always the same one of several
 				failed = at
 			}
-		case k.err == nil && !k.synced:
+		case (k.err == nil || throttled) && !k.synced:
 			if pending == nil || at.patience() < pending.patience() {
 				pending = at
 			}

@@ -276,3 +276,31 @@ func TestAVersionThatIsServedNoMoreTakesNoObjects(t *testing.T) {
 		}
 	})
 }
+
+func TestAListThatIsThrottledIsAwaited(t *testing.T) {
+	t.Parallel()
+	for _, listed := range []bool{false, true} {
+		t.Run(map[bool]string{true: "again", false: "at first"}[listed], func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := newGadgetCluster()
+				c, _ := g.cache(t)
+				if listed {
+					if err := look(t, c, kindGadget); err != nil {
+						t.Fatal(err)
+					}
+				}
+				g.refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests")
+				time.AfterFunc(3*time.Second, func() { g.refuse(0, "", "") })
+
+				if err := c.Sync(t.Context(), map[schema.GroupKind]bool{manifest.KindConfigMap: true, kindGadget: true}); err != nil {
+					t.Errorf("an operation doesn't wait for a server that asks it to: %v", err)
+				}
+				kit.Pass(2 * time.Second)
+				if err := look(t, c, kindGadget); listed && err != nil {
+					t.Errorf("what is known counts until the server has had its time: %v", err)
+				}
+			})
+		})
+	}
+}
