@@ -130,7 +130,7 @@ type Driver interface {
 
 	// Observe reports every object and unit of the instance regardless of who made it. It
 	// MUST NOT return a partial view: when it can't see, it returns an error that
-	// wraps [ErrUnavailable]. Where the driver is a [Watcher] it answers from a
+	// wraps [ErrUnavailable], an [*UnlistedError] where only one kind is out of sight. Where the driver is a [Watcher] it answers from a
 	// cache, at no cost to the VIM. An instance unknown at the VIM is no error. An object
 	// whose content has drifted from the rendering is reported with a Digest that differs.
 	Observe(ctx context.Context, r Rendering) (plan.Observed, error)
