@@ -38,20 +38,20 @@ type outOfSight struct {
 func (c *Cache) lacking(needed map[schema.GroupKind]bool) (failed, pending *outOfSight) {
 	for gk, need := range needed {
 		k := c.kinds[gk]
-		if k == nil {
+		if k == nil || k.err == nil && k.synced {
 			continue
 		}
 		at := &outOfSight{gk, k.since, k.err}
 		throttled := apierrors.IsTooManyRequests(k.err) && time.Since(k.since) < unlistedAfter // it asked to be asked again
 		switch {
 		case throttled && k.synced:
-		case k.err != nil && !throttled && (need || !isForbidden(k.err)):
-			if failed == nil || manifest.KindName(gk) < manifest.KindName(failed.gk) { // always the same one of several
-				failed = at
-			}
-		case (k.err == nil || throttled) && !k.synced:
+		case k.err == nil, throttled:
 			if pending == nil || at.patience() < pending.patience() {
 				pending = at
+			}
+		case need || !isForbidden(k.err):
+			if failed == nil || manifest.KindName(gk) < manifest.KindName(failed.gk) { // always the same one of several
+				failed = at
 			}
 		}
 	}
