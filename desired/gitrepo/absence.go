@@ -168,6 +168,7 @@ func (r *Reader) strayFiles(ctx context.Context, oldRoot, newRoot string) ([]str
 	type content struct {
 		pair
 		read, inside bool // among the instances; in the directory of one
+		depth        int  // below instances/, and no more than what is too deep
 	}
 	type folder struct {
 		content
@@ -192,11 +193,14 @@ func (r *Reader) strayFiles(ctx context.Context, oldRoot, newRoot string) ([]str
 						sub := folder{path: name, content: content{
 							pair: pair{after: a.Hash}, read: at.read || at.path == instancesDir, inside: at.inside || at.read && instance,
 						}}
+						if sub.read {
+							sub.depth = min(at.depth, maxDepth) + 1
+						}
 						if b.IsDir() {
 							sub.before = b.Hash
 						}
 						todo = append(todo, sub)
-					case a.IsFile() && a.Name == desired.InstanceFile && (!at.read || at.inside):
+					case a.IsFile() && a.Name == desired.InstanceFile && (!at.read || at.inside || at.depth > maxDepth):
 						out = append(out, strayFile{path: name, Entry: a})
 					}
 				})

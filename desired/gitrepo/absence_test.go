@@ -64,6 +64,11 @@ func TestAMissingFolderEndsNoVNF(t *testing.T) {
 			says: "instances/m/smf/amf/vnf.yaml: is the file of VNF instance " + testID(1),
 			mend: func(p *committer) { p.remove("instances/m/smf/amf") },
 		},
+		"moved to where folders are nested too deep": {
+			slip: func(p *committer) { p.move(amf, deepFolder+"/amf") },
+			says: deepFolder + "/amf/vnf.yaml: is the file of VNF instance " + testID(1),
+			mend: func(p *committer) { p.remove("instances/deep") },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

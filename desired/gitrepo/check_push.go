@@ -70,6 +70,9 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		return nil, err
 	}
 	problems := d.problems
+	if slices.ContainsFunc(d.dirs, func(c dirChange) bool { return c.deep }) {
+		return problems, nil // the other checks walk what is below
+	}
 	for _, l := range d.losses {
 		// An id that was derived from the directory is lost by a plain git mv, whether the VNF
 		// runs or not.

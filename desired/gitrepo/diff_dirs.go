@@ -7,6 +7,7 @@ import (
 	"math"
 	"path"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,6 +21,7 @@ type dirChange struct {
 	before, after string    // tree hashes, "" where it is no instance
 	file          git.Entry // vnf.yaml after
 	stray         string    // tree hash after where it is no instance, and files in it differ
+	deep          bool      // whether it is a folder that is nested too deep to be read
 }
 
 // pair is one folder in two trees; "" where it is absent or not looked into.
@@ -32,10 +34,25 @@ type pairNode struct {
 	files         bool      // a file that could be meant as an instance's differs
 	loose         bool      // an entry that is no folder differs and is in no instance's directory
 	subs          []namedPair
-	// many and height are set once the pair was counted: how many instances' directories
-	// differ below it, and how deep they nest.
-	counted      bool
-	many, height int
+	// sums count what differs, for each depth at which the pair stands: nearly always one.
+	sums []pairSum
+}
+
+// pairSum counts what differs at and below a pair that stands at a depth.
+type pairSum struct {
+	depth int
+	many  int // instances' directories, and folders that are nested too deep
+	deep  int // the latter that come or change
+}
+
+// sum returns the sum of the pair at a depth, and whether it was counted.
+func (n *pairNode) sum(depth int) (pairSum, bool) {
+	for _, s := range n.sums {
+		if s.depth == depth {
+			return s, true
+		}
+	}
+	return pairSum{depth: depth}, false
 }
 
 type namedPair struct {
@@ -47,6 +64,9 @@ type namedPair struct {
 // accepted. A few kilobytes of trees that name each other can unfold to billions.
 const maxChanged = 1_000_000
 
+// maxDeep bounds the folders nested too deep that may come with one change: each is named.
+const maxDeep = 100
+
 // errUnfolds is returned for a change of more directories than a reader should walk.
 var errUnfolds = errors.New("unfolds to too much")
 
@@ -54,7 +74,7 @@ var errUnfolds = errors.New("unfolds to too much")
 // of their paths. It reads only trees that differ, each once, however often it stands there.
 // It unfolds them into directories only where instances are, and only after it knows how many.
 // limit bounds their number. 0 is no bound, for commits that the branch has already: the bound
-// was applied when they came.
+// was applied when they came. A folder that is nested too deep is one of them, and isn't looked into.
 func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit int) ([]dirChange, error) {
 	oldTop, err := r.instancesTree(ctx, oldRoot)
 	if err != nil {
@@ -75,10 +95,11 @@ func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit in
 	if err != nil {
 		return nil, err
 	}
-	if err := nodes.count(top, instancesDir, 0, limit); err != nil {
+	sum, err := nodes.count(top, instancesDir, 0, limit)
+	if err != nil {
 		return nil, err
 	}
-	return nodes.unfold(top, instancesDir, make([]dirChange, 0, nodes[top].many)), nil
+	return nodes.unfold(top, instancesDir, 0, make([]dirChange, 0, sum.many)), nil
 }
 
 // counts says whether the directory itself is one of those that differ.
@@ -89,10 +110,7 @@ type pairNodes map[pair]*pairNode
 // readPairs reads the pairs that differ at and below top, level by level, each once.
 func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes, error) {
 	nodes := pairNodes{top: {}}
-	for level, depth := []pair{top}, 0; len(level) > 0; depth++ {
-		if depth > maxDepth {
-			return nil, tooDeep(instancesDir)
-		}
+	for level, depth := []pair{top}, 0; len(level) > 0 && depth <= maxDepth; depth++ {
 		trees, err := r.loadTrees(ctx, level)
 		if err != nil {
 			return nil, err
@@ -137,39 +155,47 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 }
 
 // count adds up what is at and below a pair that stands in dir.
-func (ns pairNodes) count(p pair, dir string, depth, limit int) error {
+func (ns pairNodes) count(p pair, dir string, depth, limit int) (pairSum, error) {
 	n := ns[p]
-	if n.counted {
-		if depth+n.height > maxDepth {
-			return tooDeep(dir)
-		}
-		return nil
+	sum, counted := n.sum(depth)
+	if counted {
+		return sum, nil
 	}
 	if depth > maxDepth {
-		return tooDeep(dir)
+		sum.many = 1
+		if p.after != "" {
+			sum.deep = 1
+		}
+		n.sums = append(n.sums, sum)
+		return sum, nil
 	}
+
 	if n.counts() {
-		n.many = 1
+		sum.many = 1
 	}
 	for _, s := range n.subs {
-		below := path.Join(dir, s.name)
-		if err := ns.count(s.pair, below, depth+1, limit); err != nil {
-			return err
+		below, err := ns.count(s.pair, path.Join(dir, s.name), depth+1, limit)
+		if err != nil {
+			return sum, err
 		}
-		sub := ns[s.pair]
-		n.height = max(n.height, sub.height+1)
-		if sub.many > limit-n.many {
-			return tooMany(dir, limit)
+		if below.many > limit-sum.many {
+			return sum, tooMany(dir, limit)
 		}
-		n.many += sub.many
+		sum.many, sum.deep = sum.many+below.many, sum.deep+below.deep
+		if sum.deep > maxDeep && limit != math.MaxInt {
+			return sum, tooDeep(dir)
+		}
 	}
-	n.counted = true
-	return nil
+	n.sums = append(n.sums, sum)
+	return sum, nil
 }
 
 // unfold lists what is at and below a pair that stands in dir.
-func (ns pairNodes) unfold(p pair, dir string, out []dirChange) []dirChange {
+func (ns pairNodes) unfold(p pair, dir string, depth int, out []dirChange) []dirChange {
 	n := ns[p]
+	if depth > maxDepth {
+		return append(out, dirChange{dir: dir, deep: p.after != ""})
+	}
 	if n.counts() {
 		c := dirChange{dir: dir, file: n.file}
 		if n.before {
@@ -183,11 +209,21 @@ func (ns pairNodes) unfold(p pair, dir string, out []dirChange) []dirChange {
 		out = append(out, c)
 	}
 	for _, s := range n.subs {
-		if ns[s.pair].many > 0 {
-			out = ns.unfold(s.pair, path.Join(dir, s.name), out)
+		if below, _ := ns[s.pair].sum(depth + 1); below.many > 0 {
+			out = ns.unfold(s.pair, path.Join(dir, s.name), depth+1, out)
 		}
 	}
 	return out
+}
+
+// isTooDeep reports whether the folder below instances/ is nested too deep to be read.
+func isTooDeep(dir string) bool { return strings.Count(dir, "/") > maxDepth }
+
+// nestedTooDeep is the problem of a folder that isn't read.
+func nestedTooDeep(dir string) *desired.Problem {
+	return &desired.Problem{File: dir,
+		Message: fmt.Sprintf("is nested more than %d deep: no instance in it or below is read", maxDepth),
+		Remedy:  "move what is in it up, or remove the folder"}
 }
 
 func tooMany(dir string, limit int) error {

@@ -37,6 +37,10 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 	var hashes []string
 	var at []int
 	for i, c := range changes {
+		if c.deep {
+			slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit}, problems: []*desired.Problem{nestedTooDeep(c.dir)}}
+			continue
+		}
 		if c.after == "" {
 			var err error
 			if c.stray != "" {

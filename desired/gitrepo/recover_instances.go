@@ -14,7 +14,7 @@ func (r *Repo) recoverInstances(ctx context.Context) error {
 	r.mu.RLock()
 	head, bad := r.head, make([]*slot, 0, r.index.bad.len())
 	for _, s := range r.index.bad.all() {
-		if s.rev.Instance == "" {
+		if s.rev.Instance == "" && !isTooDeep(s.rev.Dir) {
 			bad = append(bad, s)
 		}
 	}

@@ -158,12 +158,12 @@ func (r *Reader) touchedOutside(ctx context.Context, p pair, dir string, t *Touc
 }
 
 // touched adds the directories at and below a pair that stands in dir. Every pair that differs
-// leads to one at least.
+// leads to one at least. A folder that is nested too deep stands for all that is below it.
 func (ns pairNodes) touched(p pair, dir string, depth int, t *Touched) error {
-	if depth > maxDepth {
-		return tooDeep(dir)
-	}
 	n := ns[p]
+	if depth > maxDepth {
+		n = &pairNode{}
+	}
 	if depth > 0 && (n.before || n.after || n.loose || len(n.subs) == 0) {
 		if len(t.Dirs) == maxChanged {
 			return tooMany(instancesDir, maxChanged)
