@@ -22,6 +22,7 @@ type dirChange struct {
 	file          git.Entry // vnf.yaml after
 	stray         string    // tree hash after where it is no instance, and files in it differ
 	deep          bool      // whether it is a folder that is nested too deep to be read
+	clashes       bool      // whether a folder of its path is spelled like another one, see clash
 }
 
 // pair is one folder in two trees; "" where it is absent or not looked into.
@@ -34,6 +35,7 @@ type pairNode struct {
 	files         bool      // a file that could be meant as an instance's differs
 	loose         bool      // an entry that is no folder differs and is in no instance's directory
 	subs          []namedPair
+	clashes       map[string]bool // names after that are spelled like another one, see clash
 	// sums count what differs, for each depth at which the pair stands: nearly always one.
 	sums []pairSum
 }
@@ -99,7 +101,7 @@ func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit in
 	if err != nil {
 		return nil, err
 	}
-	return nodes.unfold(top, instancesDir, 0, make([]dirChange, 0, sum.many)), nil
+	return nodes.unfold(top, dirChange{dir: instancesDir}, 0, make([]dirChange, 0, sum.many)), nil
 }
 
 // counts says whether the directory itself is one of those that differ.
@@ -126,6 +128,7 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 					n.after, n.file, after = true, f, &git.Tree{}
 				}
 			}
+			n.clashes = spelledAlike(after)
 			git.DiffTrees(before, after, func(b, a git.Entry) {
 				n.files = n.files || depth > 0 && (readable(b) || readable(a))
 				n.loose = n.loose || b.Name != "" && !b.IsDir() || a.Name != "" && !a.IsDir()
@@ -190,14 +193,15 @@ func (ns pairNodes) count(p pair, dir string, depth, limit int) (pairSum, error)
 	return sum, nil
 }
 
-// unfold lists what is at and below a pair that stands in dir.
-func (ns pairNodes) unfold(p pair, dir string, depth int, out []dirChange) []dirChange {
+// unfold lists what is at and below a pair that stands in a folder, of which at has the path and its clashes.
+func (ns pairNodes) unfold(p pair, at dirChange, depth int, out []dirChange) []dirChange {
 	n := ns[p]
 	if depth > maxDepth {
-		return append(out, dirChange{dir: dir, deep: p.after != ""})
+		return append(out, dirChange{dir: at.dir, deep: p.after != ""})
 	}
 	if n.counts() {
-		c := dirChange{dir: dir, file: n.file}
+		c := at
+		c.file = n.file
 		if n.before {
 			c.before = p.before
 		}
@@ -210,7 +214,7 @@ func (ns pairNodes) unfold(p pair, dir string, depth int, out []dirChange) []dir
 	}
 	for _, s := range n.subs {
 		if below, _ := ns[s.pair].sum(depth + 1); below.many > 0 {
-			out = ns.unfold(s.pair, path.Join(dir, s.name), depth+1, out)
+			out = ns.unfold(s.pair, dirChange{dir: path.Join(at.dir, s.name), clashes: at.clashes || n.clashes[s.name]}, depth+1, out)
 		}
 	}
 	return out

@@ -24,6 +24,7 @@ type index struct {
 	rivals ordered[[]string]
 	bad    ordered[*slot] // those with problems, or secrets in clear, by directory
 	absent ordered[*slot] // those of bad whose directory is missing, see absence
+	alike  ordered[*slot] // those of which a folder is spelled like another one, see clash
 	// held are the instances whose last good revision stands, by id, although no directory has
 	// it any more. A person decides what becomes of them.
 	held   ordered[*hold]
@@ -48,7 +49,7 @@ func newIndex() *index {
 func (x *index) clone() *index {
 	return &index{
 		byDir: x.byDir.copy(), byID: x.byID.copy(), rivals: x.rivals.copy(), bad: x.bad.copy(), absent: x.absent.copy(),
-		held: x.held.copy(), byName: x.byName.IsoCopy(),
+		alike: x.alike.copy(), held: x.held.copy(), byName: x.byName.IsoCopy(),
 	}
 }
 
@@ -108,6 +109,7 @@ func (x *index) take(dir string) {
 	x.byDir.remove(dir)
 	x.bad.remove(dir)
 	x.absent.remove(dir)
+	x.alike.remove(dir)
 	if s.name != "" {
 		x.byName.Delete(s)
 	}
@@ -128,6 +130,9 @@ func (x *index) place(s *slot) {
 	}
 	if s.absent != nil {
 		x.absent.set(dir, s)
+	}
+	if s.clashes {
+		x.alike.set(dir, s)
 	}
 	if s.name != "" {
 		x.byName.Set(s)
@@ -307,6 +312,11 @@ func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit strin
 		return headMove{}, err
 	}
 	slots, err := r.readSlots(ctx, changes, commit)
+	for i, c := range changes {
+		if c.clashes && slots[i] != nil {
+			slots[i].clashes = true
+		}
+	}
 	return headMove{changes: changes, slots: slots}, err
 }
 
@@ -321,6 +331,9 @@ func (x *index) isLost(was desired.Revision) bool {
 // repaired. oldRoot and root are the root trees before and after the move.
 func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head, oldRoot, root string) error {
 	if err := r.endAbsences(ctx, x, m, root); err != nil {
+		return err
+	}
+	if err := r.endClashes(ctx, x, m, head, root); err != nil {
 		return err
 	}
 	before := make([]*slot, len(m.changes))
@@ -415,7 +428,7 @@ func (x *index) apply(m headMove) []string {
 			stands[i] = old.obeyed()
 			stands[i].problems = s.problems
 			if old.rev.Instance == "" {
-				stands[i].rev, stands[i].stray = s.rev, s.stray
+				stands[i].rev, stands[i].stray, stands[i].clashes = s.rev, s.stray, s.clashes
 			}
 			delete(held, c.dir)
 		default:

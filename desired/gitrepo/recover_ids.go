@@ -44,9 +44,14 @@ func (r *Repo) recoverIDs(ctx context.Context) error {
 		r.log.Warn("not obeyed, the last good revision stands", "instance", l.was.Instance, "problem", l.problem().Error())
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.index.apply(m)
 	r.listed = nil
+	r.mu.Unlock()
+
+	if err := r.recoverClashes(ctx, operated); err != nil {
+		return fmt.Errorf("which of the folders that are spelled alike was in effect: %w", err)
+	}
+	r.recovered = true
 	return nil
 }
 
@@ -93,11 +98,31 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	r.mu.RLock()
 	head := r.head
 	r.mu.RUnlock()
-	args := []string{"--literal-pathspecs", "rev-list", "--first-parent", head, "--"}
+	var files []string
 	for _, d := range dirs {
-		args = append(args, path.Join(d, desired.InstanceFile))
+		files = append(files, path.Join(d, desired.InstanceFile))
 	}
-	out, err := r.git.Run(ctx, args...)
+	first, err := r.firstOf(ctx, head, files, func(root, file string) (bool, error) {
+		data, err := r.fileAt(ctx, root, file)
+		if errors.Is(err, desired.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		in, err := desired.ParseInstance(file, data)
+		return err == nil && in.ID == id, nil
+	})
+	if first == "" || err != nil {
+		return "", err
+	}
+	return path.Dir(first), nil
+}
+
+// firstOf returns the path that was there when no other was, going back from a commit along its first parents; "" where they
+// came together. is reports whether a path counts below a root tree.
+func (r *Reader) firstOf(ctx context.Context, head string, paths []string, is func(root, p string) (bool, error)) (string, error) {
+	out, err := r.git.Run(ctx, append([]string{"--literal-pathspecs", "rev-list", "--first-parent", head, "--"}, paths...)...)
 	if err != nil {
 		return "", err
 	}
@@ -113,17 +138,15 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 		if err != nil {
 			return "", err
 		}
+
 		var had []string
-		for _, d := range dirs {
-			data, err := r.fileAt(ctx, root, path.Join(d, desired.InstanceFile))
-			if errors.Is(err, desired.ErrNotFound) {
-				continue
-			}
+		for _, p := range paths {
+			ok, err := is(root, p)
 			if err != nil {
 				return "", err
 			}
-			if in, err := desired.ParseInstance(path.Join(d, desired.InstanceFile), data); err == nil && in.ID == id {
-				had = append(had, d)
+			if ok {
+				had = append(had, p)
 			}
 		}
 		switch len(had) {

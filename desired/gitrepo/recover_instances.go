@@ -39,7 +39,7 @@ func (r *Repo) recoverInstances(ctx context.Context) error {
 			}
 			rev.Instance = in.ID
 			good := slotOf(rev, in)
-			good.problems = s.problems
+			good.problems, good.clashes = s.problems, s.clashes
 			r.mu.Lock()
 			r.index.put(good)
 			r.listed = nil

@@ -167,6 +167,7 @@ type Repo struct {
 	sent   pushRecord
 	// reviewing is held while a branch is fetched that isn't followed: one ref takes them all.
 	reviewing sync.Mutex
+	recovered bool   // since recoverIDs has done at a start what a move does later; under move
 	told      string // the newest commit that Accepted has of this mirror; under move
 	// overtaken is since when the remote has refused the branch as somebody else was moving it; under move.
 	overtaken time.Time
@@ -374,6 +375,11 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 	}
 	if err := r.judge(ctx, x, &m, head, oldRoot, root); err != nil {
 		return err
+	}
+	if r.recovered {
+		if err := r.holdClashes(ctx, x, &m, head, root); err != nil {
+			return err
+		}
 	}
 	if oldHead == "" {
 		if err := markBorn(r.opt.Dir); err != nil {

@@ -24,6 +24,8 @@ type slot struct {
 	exposed []*desired.Problem
 	// stray says that the problems don't matter unless rev is an instance, see misnamed.
 	stray bool
+	// clashes says that a folder of its path is spelled like another one. Where it is held for that, rev has no instance.
+	clashes bool
 }
 
 // traits are what many instances have in common, and are kept once for all of them.
