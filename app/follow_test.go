@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,12 @@ type followed struct {
 // newFollowed runs an instance at version 1.4.0, with more lines in its vnf.yaml.
 func newFollowed(t *testing.T, extra string) *followed {
 	t.Helper()
+	return newFollowedWith(t, extra, map[string]string{"vims/cloud.yaml": "type: sim\ndefault: true\n"})
+}
+
+// newFollowedWith is newFollowed with other files of the desired repository.
+func newFollowedWith(t *testing.T, extra string, files map[string]string) *followed {
+	t.Helper()
 	f := &followed{T: t, cloud: sim.NewCloud()}
 	// All of it is there before the server is.
 	data := t.TempDir()
@@ -44,11 +51,12 @@ func newFollowed(t *testing.T, extra string) *followed {
 	f.packages = process.BareAt(t, filepath.Join(data, "packages", "packages.git"))
 	f.release(nil, "1.4.0")
 	f.desired = process.BareAt(t, filepath.Join(data, "desired.git"))
-	change(f.desired, map[string]string{
+	all := map[string]string{
 		"repositories.yaml":    "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n",
-		"vims/cloud.yaml":      "type: sim\ndefault: true\n",
 		"instances/a/vnf.yaml": f.file(extra),
-	})
+	}
+	maps.Copy(all, files)
+	change(f.desired, all)
 	f.start(data)
 	t.Cleanup(func() { f.stop() })
 	f.runs("1.4.0")

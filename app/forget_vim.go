@@ -3,7 +3,9 @@ package app
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/store"
@@ -23,8 +25,8 @@ func (s *Server) forgetVIM(w http.ResponseWriter, r *http.Request) {
 	if found == nil {
 		return
 	}
-	if is := r.URL.Query().Get("is"); is == "" || is != found.Is {
-		respondProblem(w, http.StatusConflict, "nothing was forgotten: VIM "+found.VIM+" says that it is \""+found.Is+"\", and the request says \""+is+"\"; look again")
+	if why := notAsShown(found, r.URL.Query()); why != "" {
+		respondProblem(w, http.StatusConflict, "nothing was forgotten: "+why+"; look again")
 		return
 	}
 	if len(found.Instances) == 0 {
@@ -33,7 +35,7 @@ func (s *Server) forgetVIM(w http.ResponseWriter, r *http.Request) {
 	}
 
 	for _, x := range found.Instances {
-		if err := s.oplog.ForgetVIM(r.Context(), x.Instance, found.VIM, x.Was); err != nil {
+		if err := s.oplog.ForgetVIM(r.Context(), x.Instance, found.VIM, x.Was, found.Is == ""); err != nil {
 			respondProblem(w, http.StatusServiceUnavailable, "instance "+x.Instance+": "+err.Error())
 			return
 		}
@@ -42,16 +44,31 @@ func (s *Server) forgetVIM(w http.ResponseWriter, r *http.Request) {
 	respondJSON(w, http.StatusOK, found)
 }
 
+// notAsShown returns why what is found isn't what the caller was shown, "" where it is.
+func notAsShown(found *reconciler.FormerVIM, said url.Values) string {
+	is, unreachable := said.Get("is"), said.Get("unreachable") == "true"
+	switch {
+	case found.Is != "" && is != found.Is:
+		return "VIM " + found.VIM + " says that it is \"" + found.Is + "\", and the request says \"" + is + "\""
+	case found.Is == "" && found.Unreachable != "" && (is != "" || !unreachable):
+		return "VIM " + found.VIM + " can't be reached, and the request says that it is \"" + is + "\" (unreachable=true says that it can't)"
+	}
+	return ""
+}
+
 // formerVIM is what the path of the request names; nil where the request is answered.
 func (s *Server) formerVIM(w http.ResponseWriter, r *http.Request) *reconciler.FormerVIM {
+	var refused *drivers.RefusedError
 	found, err := s.recon.View().FormerVIM(r.Context(), r.PathValue("name"))
 	switch {
 	case err == nil:
 		return found
 	case errors.Is(err, store.ErrNotFound):
 		respondMissing(w, r, err.Error())
-	case errors.Is(err, drivers.ErrUnavailable), errors.Is(err, store.ErrUnavailable):
-		respondProblem(w, http.StatusServiceUnavailable, "nothing can be forgotten of a VIM that can't be reached: have its file lead to the one that takes its place. "+err.Error())
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, desired.ErrUnavailable):
+		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+	case errors.As(err, &refused):
+		respondProblem(w, http.StatusConflict, err.Error())
 	default:
 		respondProblem(w, http.StatusInternalServerError, err.Error())
 	}

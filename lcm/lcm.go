@@ -232,6 +232,9 @@ type Instance struct {
 	// VIMs holds the identity of each VIM at which the VNF was instantiated, by the name
 	// that the instance has for it. A VIM without an identity has no entry.
 	VIMs map[string]string `json:"vims,omitempty"`
+	// GoneVIMs are the names of VIMs that an administrator has said to be gone for good while none answered under them. A
+	// termination ends without them; one that answers is no longer among them.
+	GoneVIMs []string `json:"goneVims,omitempty"`
 	// OutstandingCommit is an ended operation whose outcome isn't in git yet: its outstanding commit
 	// restores the content of Before after RolledBack, does so with held: <operation> after
 	// Failed, and sets what hooks modified after Completed.

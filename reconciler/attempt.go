@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -51,8 +52,8 @@ type attempt struct {
 	// vim is the name of the instance's main VIM, and onlyVIM that of a file under vims/ where the instance
 	// runs nowhere else.
 	vim, onlyVIM string
-	// blind says that its VIM couldn't be seen.
-	blind bool
+	// blind says that its VIM couldn't be seen, and gone that it does without, as it is gone for good.
+	blind, gone bool
 }
 
 // tell records what runs, as it was seen last.
@@ -113,7 +114,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		return 0, fmt.Errorf("record of instance %s: %w", x.id, err)
 	}
 	if err := x.sameVIMs(ctx, a, record); err != nil {
-		return 0, x.outcomes.blind(ctx, a, err)
+		if err := x.withoutGone(ctx, a, record, err); err != nil {
+			return 0, x.outcomes.blind(ctx, a, err)
+		}
 	}
 	for range staleBatches {
 		ctx = x.traces.at(pass, a.op)
@@ -230,8 +233,41 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 	return stalePause, nil
 }
 
+// withoutGone has a termination go on without VIMs that can't be reached and are gone for good: nothing runs there that
+// could be ended. why is the error for which they weren't asked, which is returned where that doesn't hold.
+func (x *attempts) withoutGone(ctx context.Context, a *attempt, record *lcm.Instance, why error) error {
+	if !errors.Is(why, drivers.ErrUnavailable) || a.op.Type != lcm.Terminate || a.op.State == lcm.RollingBack {
+		return why
+	}
+	gone, err := x.identity.gone(record, a.want.Source.Instance)
+	if err != nil {
+		return err
+	}
+	if !gone {
+		return why
+	}
+
+	a.drv, a.gone = nowhere{}, true
+	what := "the VIM was forgotten as gone for good, and doesn't answer: nothing of the VNF is ended there"
+	if slices.ContainsFunc(a.op.Story, func(l lcm.StoryLine) bool { return l.Text == what }) {
+		return nil
+	}
+	op, err := x.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.AddToStory(x.clocks.now(), what)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record that operation %s does without its VIM: %w", a.op.ID, err)
+	}
+	a.op = op
+	return nil
+}
+
 // sameVIMs makes sure that the VIMs are those at which the instance was instantiated.
 func (x *attempts) sameVIMs(ctx context.Context, a *attempt, record *lcm.Instance) error {
+	if a.gone {
+		return nil
+	}
 	ctx, cancel := x.deadlines.bound(ctx, a.op)
 	defer cancel()
 	return x.identity.confirm(ctx, record, a.want.Source.Instance)

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,8 +18,11 @@ import (
 type FormerVIM struct {
 	VIM string `json:"vim"`
 	// Is is which one it says that it is.
-	Is        string           `json:"is"`
-	Instances []FormerInstance `json:"instances"`
+	Is string `json:"is"`
+	// Unreachable is why no VIM answers under the name, "" where one does. Whether that at which VNFs were instantiated is
+	// gone can't be verified then.
+	Unreachable string           `json:"unreachable,omitempty"`
+	Instances   []FormerInstance `json:"instances"`
 }
 
 // FormerInstance is one VNF that was instantiated there.
@@ -43,7 +47,10 @@ func (v *View) FormerVIM(ctx context.Context, name string) (*FormerVIM, error) {
 
 	found := &FormerVIM{VIM: name, Instances: []FormerInstance{}}
 	at := desired.Place{Name: name, File: file}
-	if found.Is, err = r.vims.identityOf(ctx, settings, at); err != nil {
+	found.Is, err = r.vims.identityOf(ctx, settings, at)
+	if errors.Is(err, drivers.ErrUnavailable) && ctx.Err() == nil {
+		found.Unreachable = sentence(err)
+	} else if err != nil {
 		return nil, fmt.Errorf("ask VIM %s which one it is: %w", name, err)
 	}
 
@@ -53,7 +60,7 @@ func (v *View) FormerVIM(ctx context.Context, name string) (*FormerVIM, error) {
 			return nil, fmt.Errorf("record of instance %s: %w", e.ID, err)
 		}
 		was := record.VIMs[name]
-		if was == "" || was == found.Is || found.Is == "" {
+		if was == "" || was == found.Is || found.Is == "" && found.Unreachable == "" {
 			continue
 		}
 		ran, err := r.read(ctx, record.Operated)

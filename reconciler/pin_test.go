@@ -1,7 +1,9 @@
 package reconciler_test
 
 import (
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,7 +168,7 @@ func TestAVIMThatIsGoneForGoodIsForgotten(t *testing.T) {
 				t.Fatalf("to be forgotten is %+v: %v", found, err)
 			}
 			x := found.Instances[0]
-			if err := w.log.ForgetVIM(t.Context(), x.Instance, "lab", x.Was); err != nil {
+			if err := w.log.ForgetVIM(t.Context(), x.Instance, "lab", x.Was, false); err != nil {
 				t.Fatal(err)
 			}
 			w.recon.Enqueue(x.Instance)
@@ -181,4 +183,108 @@ func TestAVIMThatIsGoneForGoodIsForgotten(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAVIMThatIsGoneForGoodIsForgottenWhileNoneAnswers(t *testing.T) {
+	t.Parallel()
+
+	gone := errors.New("connection refused")
+	lost := func(t *testing.T) *world {
+		t.Helper()
+		w := newWorld(t, func(c *reconciler.Config) { c.Secrets = addressed{} })
+		w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://a\n")
+		w.commit(file("instantiated", ""))
+		w.last(lcm.Instantiate, lcm.Completed)
+		w.cloud.SetVIMAway("lab", gone, false)
+		return w
+	}
+	forget := func(t *testing.T, w *world) {
+		t.Helper()
+		found, err := w.recon.View().FormerVIM(t.Context(), "lab")
+		if err != nil || found.Is != "" || !strings.Contains(found.Unreachable, "connection refused") || len(found.Instances) != 1 || found.Instances[0].Was != "https://a" {
+			t.Fatalf("to be forgotten is %+v: %v", found, err)
+		}
+		if err := w.log.ForgetVIM(t.Context(), id, "lab", "https://a", true); err != nil {
+			t.Fatal(err)
+		}
+		w.recon.Enqueue(id)
+		if again, err := w.recon.View().FormerVIM(t.Context(), "lab"); err != nil || len(again.Instances) != 0 {
+			t.Errorf("still to be forgotten is %+v: %v", again, err)
+		}
+	}
+	forgotten := func(w *world) []string {
+		w.t.Helper()
+		record, err := w.log.Instance(w.t.Context(), id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return record.GoneVIMs
+	}
+
+	terminate := func(w *world) {
+		w.t.Helper()
+		w.commit(file("notInstantiated", ""))
+		w.until("the termination waits", func() bool {
+			ops := w.operations(lcm.Terminate)
+			if len(ops) == 0 {
+				return false
+			}
+			now, waits := ops[0].Waiting()
+			return waits && strings.Contains(now.For, "can't be seen")
+		})
+	}
+
+	t.Run("a termination that waits for it ends", func(t *testing.T) {
+		t.Parallel()
+		w := lost(t)
+		terminate(w)
+		forget(t, w)
+		op := w.last(lcm.Terminate, lcm.Completed)
+		if !slices.ContainsFunc(op.Story, func(l lcm.StoryLine) bool { return strings.Contains(l.Text, "forgotten as gone for good") }) {
+			t.Errorf("its story: %+v", op.Story)
+		}
+	})
+
+	t.Run("another one takes its place", func(t *testing.T) {
+		t.Parallel()
+		w := lost(t)
+		forget(t, w)
+		w.cloud.Lose(web)
+		w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://b\n")
+		w.cloud.SetVIMAway("lab", nil, false)
+		w.wait(3 * time.Second)
+		w.last(lcm.Heal, lcm.Completed)
+		if names := forgotten(w); len(names) > 0 {
+			t.Errorf("it answers, and is still gone for good: %v", names)
+		}
+		w.commit(file("notInstantiated", ""))
+		w.last(lcm.Terminate, lcm.Completed)
+		if n := w.units("VDU1"); n != 0 {
+			t.Errorf("%d units run on", n)
+		}
+	})
+
+	t.Run("it was only away", func(t *testing.T) {
+		t.Parallel()
+		w := lost(t)
+		forget(t, w)
+		w.cloud.SetVIMAway("lab", nil, false)
+		w.wait(3 * time.Second) // its identity isn't asked for more often
+		if names := forgotten(w); len(names) > 0 {
+			t.Errorf("it answers, and is still gone for good: %v", names)
+		}
+
+		w.cloud.SetVIMAway("lab", gone, false)
+		terminate(w)
+		w.looks()
+		if op := w.last(lcm.Terminate, lcm.Starting); op.Error != nil || w.units("VDU1") == 0 {
+			t.Errorf("away once more, it ended: %+v, %d units", op.Error, w.units("VDU1"))
+		}
+		w.cloud.SetVIMAway("lab", nil, false)
+		w.wait(3 * time.Second)
+		w.last(lcm.Terminate, lcm.Completed)
+		if n := w.units("VDU1"); n != 0 {
+			t.Errorf("%d units run on", n)
+		}
+	})
 }

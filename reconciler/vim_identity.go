@@ -3,7 +3,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +84,21 @@ type vimIdentity struct {
 	vims  *connections
 }
 
+// gone reports whether each VIM of the instance is one that an administrator has said to be gone for good.
+func (v vimIdentity) gone(record *lcm.Instance, inst *desired.Instance) (bool, error) {
+	if len(record.GoneVIMs) == 0 {
+		return false, nil
+	}
+	settings, err := v.vims.repo.Settings()
+	if err != nil {
+		return false, err
+	}
+	list, err := places(settings, inst)
+	return err == nil && !slices.ContainsFunc(list, func(at desired.Place) bool {
+		return at.Connection != nil || !slices.Contains(record.GoneVIMs, at.Name)
+	}), err
+}
+
 // confirm makes sure that the instance's VIMs are those at which it was instantiated: a file
 // under vims/ that names another VIM by now would have the VNF built a second time there, and
 // left behind where it runs. The identity of a VIM that isn't known yet is recorded, without an operation.
@@ -95,7 +110,7 @@ func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *de
 	if err != nil {
 		return err
 	}
-	news := false
+	news := slices.ContainsFunc(record.GoneVIMs, func(name string) bool { return found[name] != "" })
 	for name, is := range found {
 		switch was := record.VIMs[name]; was {
 		case is:
@@ -111,7 +126,7 @@ func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *de
 		return nil
 	}
 	err = v.oplog.Adopt(ctx, v.id, func(i *lcm.Instance) error {
-		i.VIMs = maps.Clone(i.VIMs)
+		i.GoneVIMs = slices.DeleteFunc(i.GoneVIMs, func(name string) bool { return found[name] != "" })
 		if i.VIMs == nil {
 			i.VIMs = make(map[string]string, len(found))
 		}

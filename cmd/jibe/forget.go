@@ -23,11 +23,12 @@ func newForgetVIM() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "forget NAME",
-		Short: "Forget a cluster that another one has taken the place of",
-		Long: "Forget the cluster at which VNFs were instantiated, where another one answers as the VIM NAME now: the former one is\n" +
-			"gone for good, and nothing runs there any more. VNFs that git wants are built at the present one then, as drift is\n" +
-			"repaired, and terminations end. Without it nothing is built there: the file may only lead to a wrong cluster. The\n" +
-			"command shows which VNFs that are, and asks; without a terminal it needs --yes. It needs the role admin.",
+		Short: "Forget a cluster that is gone for good",
+		Long: "Forget the cluster at which VNFs were instantiated, where another one answers as the VIM NAME now, or none does: the\n" +
+			"former one is gone for good, and nothing runs there any more. Terminations end then, also while no cluster answers.\n" +
+			"VNFs that git wants are built, as drift is repaired, at the present one, or at the one to which the file leads next.\n" +
+			"Without it nothing is built there: the file may only lead to a wrong cluster. The command shows which VNFs that are,\n" +
+			"says what can't be verified, and asks; without a terminal it needs --yes. It needs the role admin.",
 		Example: "  jibe vim forget kube-a",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,11 +38,18 @@ func newForgetVIM() *cobra.Command {
 				return err
 			}
 			if len(found.Instances) == 0 {
-				fmt.Fprintf(out, "no VNF was instantiated at another VIM %s than the present one\n", found.VIM)
+				fmt.Fprintf(out, "nothing to forget: no VNF was instantiated at a former VIM %s\n", found.VIM)
 				return nil
 			}
 
-			fmt.Fprintf(out, "VIM %s is %s now. VNFs that were instantiated at a former one: %d\n", found.VIM, found.Is, len(found.Instances))
+			shown := url.Values{"is": {found.Is}}
+			if found.Unreachable != "" {
+				shown = url.Values{"unreachable": {"true"}}
+				fmt.Fprintf(out, "VIM %s can't be reached, so that it can't be verified that it is gone: %s\n"+
+					"What runs there still isn't ended by Jibe. VNFs that were instantiated there: %d\n", found.VIM, found.Unreachable, len(found.Instances))
+			} else {
+				fmt.Fprintf(out, "VIM %s is %s now. VNFs that were instantiated at a former one: %d\n", found.VIM, found.Is, len(found.Instances))
+			}
 			for n, x := range found.Instances {
 				if n == mostShown {
 					fmt.Fprintf(out, "  and %d more\n", len(found.Instances)-n)
@@ -53,7 +61,7 @@ func newForgetVIM() *cobra.Command {
 				return err
 			}
 
-			if _, err := c.do(cmd.Context(), http.MethodPost, path+"/forget?is="+url.QueryEscape(found.Is), nil, &found); err != nil {
+			if _, err := c.do(cmd.Context(), http.MethodPost, path+"/forget?"+shown.Encode(), nil, &found); err != nil {
 				return err
 			}
 			fmt.Fprintf(out, "forgotten: the former VIM %s, of %d VNFs\n", found.VIM, len(found.Instances))

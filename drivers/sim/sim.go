@@ -35,7 +35,7 @@ var (
 func New(cloud *Cloud, vim drivers.VIM) *Driver { return &Driver{cloud: cloud, vim: vim} }
 
 // Identity is the endpoint, so that a VIM at another one is another VIM.
-func (d *Driver) Identity(ctx context.Context) (string, error) { return d.vim.Endpoint, ctx.Err() }
+func (d *Driver) Identity(ctx context.Context) (string, error) { return d.vim.Endpoint, d.reach(ctx) }
 
 // Observe reports what the cloud has of the instance.
 func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {

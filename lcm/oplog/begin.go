@@ -247,7 +247,7 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 func operates(op *lcm.Operation, inst *lcm.Instance) {
 	inst.Operated = op.After
 	if op.Type == lcm.Instantiate {
-		inst.PinnedVIM, inst.VIMs = op.PinnedVIM, nil
+		inst.PinnedVIM, inst.VIMs, inst.GoneVIMs = op.PinnedVIM, nil, nil
 	}
 }
 

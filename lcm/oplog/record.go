@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -205,12 +204,16 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 }
 
 // ForgetVIM forgets that the instance was instantiated at the VIM of that identity under the name: an administrator says
-// that it is gone for good. It does nothing where the record says otherwise by now.
-func (l *Log) ForgetVIM(ctx context.Context, id, name, was string) error {
+// that it is gone for good. gone says that no VIM answers under the name. It does nothing where the record says otherwise
+// by now.
+func (l *Log) ForgetVIM(ctx context.Context, id, name, was string, gone bool) error {
 	err := l.Adopt(ctx, id, func(i *lcm.Instance) error {
-		if i.VIMs[name] == was {
-			i.VIMs = maps.Clone(i.VIMs)
-			delete(i.VIMs, name)
+		if was == "" || i.VIMs[name] != was {
+			return nil
+		}
+		delete(i.VIMs, name)
+		if gone && !slices.Contains(i.GoneVIMs, name) {
+			i.GoneVIMs = append(i.GoneVIMs, name)
 		}
 		return nil
 	})

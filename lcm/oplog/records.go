@@ -240,6 +240,7 @@ func remove[T any](b *batch, r *records[T], id string, was *record[T]) {
 func cloneInstance(i *lcm.Instance) *lcm.Instance {
 	c := *i
 	c.Units, c.Resources, c.VIMs = slices.Clone(i.Units), slices.Clone(i.Resources), maps.Clone(i.VIMs)
+	c.GoneVIMs = slices.Clone(i.GoneVIMs)
 	return &c
 }
 
