@@ -184,6 +184,12 @@ func vimAlerts(p pace) group {
 			Description: "Operations there wait and nothing is repaired; what runs is left alone. jibe doctor says what it says.",
 		},
 		{
+			Name: "VimIsAnotherOne", Severity: critical, For: 2 * time.Minute,
+			Value: `sum by (job, vim) (jibe_vim_former_instances)`, Bad: "> 0",
+			Summary:     "Another VIM answers as {{ $labels.vim }} than the one at which {{ $value | humanize }} VNFs run",
+			Description: "Nothing of them is repaired, and operations on them are refused. Have its file under vims/ lead back, or, where that one is gone for good, forget it: jibe vim forget.",
+		},
+		{
 			Name: "VimRequestsFail", Severity: warning, For: 10 * time.Minute,
 			Value: "sum by (job, vim) (rate(jibe_vim_errors_total[" + p.over(10*time.Minute) + "])) / ((sum by (job, vim) (rate(jibe_vim_request_duration_seconds_count[" + p.over(10*time.Minute) + "])) or 0 * sum by (job, vim) (jibe_vim_up))" +
 				" + sum by (job, vim) (rate(jibe_vim_errors_total{" + unanswered + "}[" + p.over(10*time.Minute) + "])))", Bad: "> 0.1",

@@ -120,7 +120,7 @@ func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lc
 		return 0, err
 	}
 	due := drifting(l.want.Desired, l.seen)
-	if len(due) > 0 || (len(inst.VIMs) == 0 || len(inst.GoneVIMs) > 0) && l.want.Source.Instance != nil {
+	if len(due) > 0 || (len(inst.VIMs) == 0 || len(inst.GoneVIMs) > 0 || r.identity.former.has(r.id)) && l.want.Source.Instance != nil {
 		if err := r.identity.confirm(ctx, inst, l.want.Source.Instance); err != nil {
 			r.problems.stuck(ctx, head, err)
 			return r.lookLater(), r.quietly(ctx, err)

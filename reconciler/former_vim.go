@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -31,6 +32,55 @@ type FormerInstance struct {
 	Dir      string `json:"dir"`
 	// Was is the VIM at which it was instantiated.
 	Was string `json:"was"`
+}
+
+// formerVIMs are the instances that were found to run at another VIM than the one that answers under its name, each with
+// that name. They are kept in memory, as facts are.
+type formerVIMs struct {
+	mu sync.Mutex
+	of map[string]string
+}
+
+func newFormerVIMs() *formerVIMs { return &formerVIMs{of: make(map[string]string)} }
+
+func (f *formerVIMs) note(instance, vim string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of[instance] = vim
+}
+
+func (f *formerVIMs) clear(instance string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.of, instance)
+}
+
+// has reports whether the instance is one of them.
+func (f *formerVIMs) has(instance string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.of[instance] != ""
+}
+
+// AtFormerVIMs returns how many instances run at a former VIM, as far as this process has seen, by the name of the VIM's
+// file; 0 for a VIM that has none. It asks no VIM.
+func (v *View) AtFormerVIMs() map[string]int {
+	n := make(map[string]int)
+	if settings, err := v.r.Repo.Settings(); err == nil {
+		for name := range settings.VIMs {
+			n[name] = 0
+		}
+	}
+
+	f := v.r.formerVIMs
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, vim := range f.of {
+		if _, file := n[vim]; file { // else it is a connection of the instance's own
+			n[vim]++
+		}
+	}
+	return n
 }
 
 // FormerVIM returns the VNFs that were instantiated at a former VIM of the name.

@@ -192,6 +192,7 @@ func (r *Reconciler) forget(id string) {
 	r.memory.forget(id)
 	r.drifts.clear(id)
 	r.unobeyed.clear(id)
+	r.formerVIMs.clear(id)
 	r.waits.clear(id)
 	r.awaited.done(id)
 	r.outside.clear(id)

@@ -65,7 +65,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics, unseen: r.unseen, unlisted: r.unlisted,
 		look: func(u urgency) { r.line.add(id, u) }, await: func(after time.Duration) { r.line.addAfter(id, atWork, after) },
 	}
-	identity := vimIdentity{id, r.Oplog, r.vims}
+	identity := vimIdentity{id, r.Oplog, r.vims, r.formerVIMs}
 	hooked := &hookSteps{
 		id: id, log: log, oplog: r.Oplog, revisions: r.revisions, checker: r.checker, runner: r.Hooks, underway: r.underway,
 		clocks: p.clocks, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,

@@ -64,6 +64,14 @@ func TestWhatRanBeforeVIMsWerePinnedIsPinnedAtTheFirstLookWithoutAnOperation(t *
 // unpinned leaves a data directory as a process that pinned no VIMs would have.
 func unpinned(t *testing.T, data string) {
 	t.Helper()
+	edited(t, data, func(old desired.Files) desired.Files {
+		return desired.Files{"vnf.yaml": []byte(strings.Replace(string(old["vnf.yaml"]), "vim: lab\n", "", 1))}
+	})
+}
+
+// edited leaves a data directory with another file of the instance, which was operated on, and no VIM in its record.
+func edited(t *testing.T, data string, edit func(old desired.Files) desired.Files) {
+	t.Helper()
 	repo, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: filepath.Join(data, "desired.git")})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +83,7 @@ func unpinned(t *testing.T, data string) {
 	}
 	defer db.Close()
 	rev, err := repo.Write(t.Context(), desired.Write{Instance: id, Subject: "Without a VIM", Change: func(_ desired.Revision, old desired.Files) (desired.Files, error) {
-		return desired.Files{"vnf.yaml": []byte(strings.Replace(string(old["vnf.yaml"]), "vim: lab\n", "", 1))}, nil
+		return edit(old), nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +139,9 @@ func TestAVIMThatLeadsElsewhereUnderItsNameIsRefusedUntilItLeadsBack(t *testing.
 	w.vimFile("lab", b)
 	w.cloud.Lose(web)
 	w.problemSays("VIM lab isn't the one at which the VNF was instantiated")
+	if n := w.recon.View().AtFormerVIMs()["lab"]; n != 1 {
+		t.Errorf("%d VNFs are at a former VIM", n)
+	}
 	if n := len(w.operations(lcm.Heal)); n != 0 {
 		t.Errorf("%d repairs were begun there", n)
 	}
@@ -145,6 +156,9 @@ func TestAVIMThatLeadsElsewhereUnderItsNameIsRefusedUntilItLeadsBack(t *testing.
 	w.vimFile("lab", a)
 	if op := w.last(lcm.Heal, lcm.Completed); !op.Automatic || w.units("VDU1") != 1 {
 		t.Errorf("repaired by %+v, %d units", op, w.units("VDU1"))
+	}
+	if n, file := w.recon.View().AtFormerVIMs()["lab"]; n != 0 || !file {
+		t.Errorf("%d VNFs are at a former VIM still", n)
 	}
 	w.commit(file("notInstantiated", ""))
 	w.last(lcm.Terminate, lcm.Completed)
@@ -162,6 +176,10 @@ func TestAVIMThatIsGoneForGoodIsForgotten(t *testing.T) {
 			w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://b\n")
 			w.cloud.Lose(web)
 			w.problemSays("`jibe vim forget lab`")
+			if after == "notInstantiated" {
+				w.commit(file("notInstantiated", ""))
+				w.last(lcm.Terminate, lcm.RolledBack)
+			}
 
 			found, err := w.recon.View().FormerVIM(t.Context(), "lab")
 			if err != nil || found.Is != "https://b" || len(found.Instances) != 1 || found.Instances[0].Was != "https://a" {
@@ -178,6 +196,9 @@ func TestAVIMThatIsGoneForGoodIsForgotten(t *testing.T) {
 			}
 			w.commit(file("notInstantiated", ""))
 			w.last(lcm.Terminate, lcm.Completed)
+			if n, at := w.units("VDU1"), w.recon.View().AtFormerVIMs()["lab"]; n != 0 || at != 0 {
+				t.Errorf("%d units run on, and %d VNFs are at a former VIM", n, at)
+			}
 			if again, err := w.recon.View().FormerVIM(t.Context(), "lab"); err != nil || len(again.Instances) != 0 {
 				t.Errorf("still to be forgotten is %+v: %v", again, err)
 			}

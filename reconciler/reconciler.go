@@ -168,16 +168,18 @@ type Reconciler struct {
 	drifts   *drifts
 
 	unobeyed *unobeyed
-	waits    *waits
-	outside  *outside
-	unlisted *unlisted
-	pins     pause
-	away     *absences
-	unseen   *unseenVIMs
-	memory   *memory
-	underway *hooks.Registry // set by Run
-	asking   *grantCalls
-	commits  *commits
+	// formerVIMs are the instances at VIMs that others have taken the place of.
+	formerVIMs *formerVIMs
+	waits      *waits
+	outside    *outside
+	unlisted   *unlisted
+	pins       pause
+	away       *absences
+	unseen     *unseenVIMs
+	memory     *memory
+	underway   *hooks.Registry // set by Run
+	asking     *grantCalls
+	commits    *commits
 	// dependents and awaited are of instances that need each other.
 	dependents *dependents
 	awaited    *awaited
@@ -225,7 +227,7 @@ func New(c Config) (*Reconciler, error) {
 		Config:   c,
 		line:     newLine(),
 		drifts:   newDrifts(),
-		unobeyed: newUnobeyed(),
+		unobeyed: newUnobeyed(), formerVIMs: newFormerVIMs(),
 		waits:    newWaits(),
 		outside:  newOutside(),
 		unlisted: newUnlisted(),

@@ -82,6 +82,8 @@ type vimIdentity struct {
 	id    string
 	oplog *oplog.Log
 	vims  *connections
+	// former has the instance while its VIMs aren't those.
+	former *formerVIMs
 }
 
 // gone reports whether each VIM of the instance is one that an administrator has said to be gone for good.
@@ -104,6 +106,7 @@ func (v vimIdentity) gone(record *lcm.Instance, inst *desired.Instance) (bool, e
 // left behind where it runs. The identity of a VIM that isn't known yet is recorded, without an operation.
 func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
 	if !desired.MayHaveObjects(inst) {
+		v.former.clear(v.id)
 		return nil // it runs nowhere
 	}
 	found, err := v.vims.identities(ctx, inst)
@@ -117,11 +120,13 @@ func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *de
 		case "":
 			news = true
 		default:
+			v.former.note(v.id, name)
 			return &drivers.RefusedError{Field: "vim", Reason: fmt.Sprintf(
 				"VIM %s isn't the one at which the VNF was instantiated: it says that it is %s, and that was %s; have vims/%s.yaml lead there again, or, where that one is gone for good, have an administrator call `jibe vim forget %s`",
 				name, is, was, name, name)}
 		}
 	}
+	v.former.clear(v.id)
 	if !news {
 		return nil
 	}

@@ -72,6 +72,7 @@ const (
 	slow     = "instances/west/slow"     // its pod gets no node
 	blind    = "instances/west/blind"    // Jibe may not list its ConfigMaps
 	far      = "instances/west/far"      // its cluster is away
+	astray   = "instances/west/astray"   // another VIM answers in the place of its own
 	hooked   = "instances/east/hooked"   // its hook fails
 	granted  = "instances/east/granted"  // its grant is awaited
 	denied   = "instances/east/denied"   // its grant is refused
@@ -178,12 +179,14 @@ func (w *world) startMain(kubeconfig string) {
 	}
 	files[patched+"/vnf.yaml"] = w.file(patched, process.SmallVnfd, "vim: cluster\ndrift: report\n")
 	files[far+"/vnf.yaml"] = w.file(far, process.SmallVnfd, "vim: far\n")
+	files["vims/replaced.yaml"] = "type: sim\nendpoint: https://first.example\n"
+	files[astray+"/vnf.yaml"] = w.file(astray, process.SmallVnfd, "vim: replaced\n")
 	files[resting+"/vnf.yaml"] = w.file(resting, process.SmallVnfd, "suspend: true\n")
 	for _, dir := range []string{fought, crowded, held} {
 		files[dir+"/vnf.yaml"] = w.file(dir, process.SmallVnfd, "vim: cluster\n")
 	}
 	w.desired.PushFiles(files)
-	for _, dir := range []string{patched, far, fought, crowded, held} {
+	for _, dir := range []string{patched, far, fought, crowded, held, astray} {
 		w.runs(dir)
 	}
 	for i := range ordinaries {
@@ -408,12 +411,15 @@ func (w *world) fails() {
 		denied + "/vnf.yaml":  w.file(denied, process.SmallVnfd, ""),
 		waiting + "/vnf.yaml": w.file(waiting, process.SmallVnfd, "needs: ["+denied+"]\n"),
 		unheard + "/vnf.yaml": w.file(unheard, process.SmallVnfd, ""),
+		"vims/replaced.yaml":  "type: sim\nendpoint: https://second.example\n",
 		// What waits for a window, and a rollout that waits for instances.
 		frozen + "/vnf.yaml":                       w.file(frozen, process.SmallVnfd, ""),
 		filepath.Dir(frozen) + "/maintenance.yaml": "freezes: [{until: 2999-01-01T00:00:00Z, reason: new year}]\n",
 		"rollouts/nobody.yaml":                     "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\n",
 	})
 	w.pushing.Store(false)
+	w.scale(astray, 1)
+	w.operation(astray, "ROLLED_BACK")
 	w.operation(crowded, "FAILED_TEMP")
 	w.operation(held, "FAILED_TEMP")
 	w.act(w.failing[held], "fail")
@@ -479,6 +485,9 @@ func (w *world) mends() {
 		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n",
 		waved + "/vnf.yaml":    w.file(waved, process.SmallVnfd, "levels: {front: 2}\n")}) // a merge by hand
 	w.forge.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[proposed]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
+	w.pushing.Store(true)
+	w.desired.PushFiles(map[string]string{"vims/replaced.yaml": "type: sim\nendpoint: https://first.example\n"})
+	w.pushing.Store(false)
 	w.act(w.failing[crowded], "rollback")
 	w.main.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[waiting]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	w.operation(hooked, "FAILED_TEMP")
