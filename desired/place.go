@@ -82,7 +82,7 @@ func (s *Settings) MainPlace(in *Instance) (Place, error) {
 	if name := s.DefaultVIM(); name != "" {
 		return Place{Name: name, File: s.VIMs[name]}, nil
 	}
-	return Place{}, &PlaceError{Field: "vim", Reason: "the instance names no VIM, and no file under vims/ says default: true"}
+	return Place{}, &PlaceError{Field: "vim", Reason: "the instance names no VIM, and no file under vims/ says default: true (add vim: NAME to its file, or default: true to one of a VIM)"}
 }
 
 // MainConnection is the key of the connection at which an instance that names no VIM runs

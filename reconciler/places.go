@@ -14,6 +14,11 @@ import (
 // places are the VIMs at which the instance runs, its main one first.
 func places(settings *desired.Settings, inst *desired.Instance) ([]desired.Place, error) {
 	list, err := settings.Places(inst)
+	if err != nil && desired.HasRemains(inst) && inst.WithGrant().VIM == "" && len(inst.WithGrant().VIMConnections) == 0 && settings.DefaultVIM() == "" {
+		return nil, &drivers.RefusedError{Field: "vim", Reason: fmt.Sprintf(
+			"what operation %s left when it was set to FAILED can't be found, and so not be ended: the file names no VIM, as earlier versions of Jibe left it, and no file under vims/ says default: true; "+
+				"add vim: NAME, the VIM at which it was made (known are %v), to the file, and terminate the VNF or remove its directory in a later commit", inst.Held, slices.Sorted(maps.Keys(settings.VIMs)))}
+	}
 	return list, misplaced(err)
 }
 

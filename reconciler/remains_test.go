@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -125,4 +126,44 @@ func TestRemainsAreNotLostByAnotherVIM(t *testing.T) {
 		p, ok := w.recon.View().Problem(id)
 		return ok && strings.Contains(p.Message, op.ID) && strings.Contains(p.Message, "would be lost")
 	})
+}
+
+// TestRemainsWithoutAVIMSayWhatToDo has a file as an earlier version of Jibe left it: without the VIM that the request
+// to instantiate had named.
+func TestRemainsWithoutAVIMSayWhatToDo(t *testing.T) {
+	t.Parallel()
+
+	w := &world{t: t, cloud: sim.NewCloud(), data: t.TempDir()}
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	w.vimFile("lab", "type: sim\n")
+	op := w.failToInstantiate()
+	w.stop()
+	former := forgetVIMInFile(t, w.data, "held: "+op.ID+"\n")
+	w.start()
+
+	says := []string{"what operation " + op.ID + " left", "names no VIM", "add vim: NAME", "known are [lab]"}
+	for _, want := range says {
+		w.problemSays(want)
+	}
+	w.commit("") // to remove the directory alone ends nothing
+	if op := w.last(lcm.Terminate, lcm.RolledBack); op.Error == nil || !strings.Contains(op.Error.Detail, says[2]) {
+		t.Errorf("removed, it ends with %+v", op.Error)
+	}
+
+	w.commit(former + "vim: lab\n")
+	w.until("what is left is seen", func() bool {
+		p, ok := w.recon.View().Problem(id)
+		return ok && strings.Contains(p.Remedy, "terminate ends it")
+	})
+	w.commit("")
+	w.until("all is gone", func() bool { return !slices.Contains(w.cloud.Instances(), id) })
+}
+
+// forgetVIMInFile leaves a data directory with a file of the instance that names no VIM, and has a line more.
+func forgetVIMInFile(t *testing.T, data, line string) (text string) {
+	t.Helper()
+	text = "id: " + id + "\nname: amf\nvnfdId: " + vnfdID + "\nstate: notInstantiated\n" + line
+	edited(t, data, func(desired.Files) desired.Files { return desired.Files{"vnf.yaml": []byte(text)} })
+	return text
 }
