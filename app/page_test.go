@@ -287,3 +287,51 @@ func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
 		t.Logf("the server took %s to end", took)
 	}
 }
+
+// rolledBackID is the instance whose instantiation is rolled back.
+const rolledBackID = "3a5c1f0e-0000-4000-8000-00000000000b"
+
+func TestThePageShowsWhyAnInstantiationWasRolledBack(t *testing.T) {
+	t.Parallel()
+
+	f := newFollowed(t, "")
+	f.cloud.Refuse("Workload/b/vdu1", "no <room> in the rack")
+	change(f.desired, map[string]string{"instances/b/vnf.yaml": strings.NewReplacer(followID, rolledBackID, "namespace: a", "namespace: b").Replace(f.file(""))})
+	var got struct {
+		Jibe struct {
+			RolledBack struct{ ID string }
+		}
+	}
+	kit.Eventually(t, func() error {
+		if err := f.Get(t.Context(), process.Instances+"/"+rolledBackID, &got); err != nil {
+			return err
+		}
+		if got.Jibe.RolledBack.ID == "" {
+			return fmt.Errorf("no instantiation was rolled back: %+v", got)
+		}
+		return nil
+	})
+
+	login, _ := ask(t, f.Server, "POST", "/ui/login", url.Values{"token": {f.Token}}, "Sec-Fetch-Site", "same-origin")
+	if login.StatusCode != http.StatusSeeOther {
+		t.Fatalf("a login: %s", login.Status)
+	}
+	cookie := strings.SplitN(login.Header.Get("Set-Cookie"), ";", 2)[0]
+	show := func(id string) string {
+		t.Helper()
+		page, body := ask(t, f.Server, "GET", "/ui/instances/"+id, nil, "Cookie", cookie)
+		if page.StatusCode != http.StatusOK {
+			t.Fatalf("the page of instance %s: %s", id, page.Status)
+		}
+		return body
+	}
+	body := show(rolledBackID)
+	for _, want := range []string{`<span class="badge k-warn">INSTANTIATE rolled back</span>`, `href="/ui/operations/` + got.Jibe.RolledBack.ID + `">INSTANTIATE was rolled back</a>`, "no &lt;room&gt; in the rack"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if body := show(followID); strings.Contains(body, "rolled back") {
+		t.Error("the page of another instance shows it, too")
+	}
+}

@@ -166,6 +166,9 @@ func (p *instancePage) marks() {
 	if p.Body.Jibe != nil && p.Body.Jibe.Waiting != nil {
 		add("warn", string(p.Body.Jibe.Waiting.Operation)+" waits: "+p.Body.Jibe.Waiting.For)
 	}
+	if p.Body.Jibe != nil && p.Body.Jibe.RolledBack != nil {
+		add("warn", string(p.Body.Jibe.RolledBack.Operation)+" rolled back")
+	}
 	if p.Drift != nil {
 		add("warn", "drift: "+p.Drift.State)
 	}
