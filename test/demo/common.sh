@@ -55,8 +55,21 @@ announce() {
   note "In a hurry? make try shows Jibe on a simulated VIM, seconds after it is compiled."
 }
 
-# cluster uses that of KUBECONFIG, or starts one in $CLUSTER: KUBECONFIG, KUBECTL, and OWN_CLUSTER where it is ours.
+# end_former ends the jibe that a former demo left running (KEEP=1): its data go.
+end_former() {
+  local pid
+  pid=$(cat "$DATA/serve.pid" 2>/dev/null) || return 0
+  if tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF " serve --data $DATA/jibe "; then
+    note "ending the jibe of the last demo, process $pid, which was left running"
+    kill "$pid" 2>/dev/null || true
+    wait_for 30 "process $pid has ended" sh -c "! kill -0 $pid"
+  fi
+  rm -f "$DATA/serve.pid"
+}
+
+# cluster uses that of KUBECONFIG, or starts an empty one in $CLUSTER: KUBECONFIG, KUBECTL, and OWN_CLUSTER where it is ours.
 cluster() {
+  end_former
   if [ -n "${KUBECONFIG:-}" ]; then
     step "Using the cluster of KUBECONFIG=$KUBECONFIG"
     command -v kubectl >/dev/null || need kubectl kubernetes-client
@@ -66,6 +79,7 @@ cluster() {
     t=$(now)
     # shellcheck disable=SC2034 # read by the demos
     OWN_CLUSTER=1
+    "$CONTROLPLANE" wipe --dir "$CLUSTER" >/dev/null 2>&1 || die "what the last demo left in $CLUSTER can't be removed" # Jibe's data are new, too
     KUBECONFIG=$("$CONTROLPLANE" start --dir "$CLUSTER")
     export KUBECONFIG
     KUBECTL=$("$CONTROLPLANE" path)/kubectl
@@ -75,9 +89,22 @@ cluster() {
 }
 kube() { "$KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
 
+# namespace makes an empty one. One that a former demo made goes with all that is in it; any other is left alone.
+namespace() { # NAME
+  local made
+  if made=$(kube get namespace "$1" -o 'jsonpath=made by {.metadata.labels.jibe-demo}' 2>/dev/null); then
+    [ "$made" = 'made by make' ] || die "the cluster has a namespace $1 that no demo made: use another cluster, or, if nothing in it is needed, kubectl delete namespace $1"
+    note "removing namespace $1, which the last demo left"
+    kube delete namespace "$1" --timeout 120s >/dev/null || die "namespace $1 of the last demo doesn't go"
+  fi
+  kube create namespace "$1" >/dev/null || die "namespace $1 can't be made"
+  kube label namespace "$1" jibe-demo=make >/dev/null
+}
+
 # serve starts Jibe on a new data directory: SERVER_PID, JIBE_SERVER, JIBE_DATA, TOKEN.
 serve() {
   step "Starting jibe on a new data directory"
+  end_former
   rm -rf "$DATA/jibe" "$DATA/work" "$DATA/packages" "$DATA/serve.log" "$DATA/serve.out"
   mkdir -p "$DATA"
   export JIBE_DATA=$DATA/jibe
@@ -85,6 +112,7 @@ serve() {
   t=$(now)
   jibe serve --data "$JIBE_DATA" --allow-hooks=packages --egress-allow 127.0.0.0/8 --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
   SERVER_PID=$!
+  echo "$SERVER_PID" >"$DATA/serve.pid"
   wait_for 30 "jibe serves" grep -q '^jibe .* serves ' "$DATA/serve.out"
   JIBE_SERVER=$(sed -n 's/^jibe .* serves //p' "$DATA/serve.out")
   export JIBE_SERVER

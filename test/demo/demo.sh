@@ -112,7 +112,7 @@ levels: {vdu1_aspect: 1}      # absolute scale levels
 params:
   namespace: demo
 YAML
-kube create namespace demo >/dev/null 2>&1 || true
+namespace demo
 sed 's/^/   | /' "$WORK/instances/site-a/web/vnf.yaml"
 jibe validate "$WORK" | sed 's/^/   /'
 note "jibe plan says what the push will do:"

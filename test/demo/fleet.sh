@@ -115,7 +115,6 @@ V2=3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b11
 step "Building jibe"
 t=$(now); make -s build; took "$t"
 
-[ -n "${KUBECONFIG:-}" ] || "$CONTROLPLANE" wipe --dir "$CLUSTER" >/dev/null 2>&1 || true # of a walk that was killed
 cluster
 
 step "Starting a real forge (Gitea), with an empty repository for the network's desired state"
@@ -127,6 +126,7 @@ ENV=$("$FORGE" start --dir "$DATA/forge" 2>/dev/null) || die "the forge didn't s
 . "$ENV"
 gitea POST /user/repos '{"name": "vnfs", "default_branch": "main", "auto_init": true, "private": true}' >/dev/null
 REPO=$JIBE_TEST_GITEA_URL/jibe/vnfs.git
+end_former
 rm -rf "$DATA/jibe" "$DATA/work" "$DATA/home" "$DATA/serve.log" "$DATA/serve.out"
 mkdir -p "$DATA/home" "$DATA/secrets"
 printf '[http "%s"]\n\textraHeader = Authorization: Basic %s\n' "$JIBE_TEST_GITEA_URL" "$(printf 'jibe:%s' "$JIBE_TEST_GITEA_TOKEN" | base64 -w0)" >"$DATA/home/gitconfig"
@@ -150,7 +150,7 @@ for n in $(seq -w "$SITES"); do
   site "$city/s$n/web" sim "s$n"
 done
 for n in $(seq "$REAL"); do
-  kube create namespace "fleet-$n" >/dev/null 2>&1 || true
+  namespace "fleet-$n"
   site "lab/r$n/web" lab "fleet-$n"
 done
 commit "The network, on version 1.0"
@@ -164,6 +164,7 @@ hand "jibe serve --data $JIBE_DATA --remote $REPO --webhook-secret file:$DATA/se
 t=$(now)
 jibe serve --data "$JIBE_DATA" --remote "$REPO" --webhook-secret "file:$DATA/secrets/webhook" --forge gitea --forge-token "file:$DATA/secrets/forge" --secret-dir "$DATA/secrets" --egress-allow 127.0.0.0/8 --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
 SERVER_PID=$!
+echo "$SERVER_PID" >"$DATA/serve.pid"
 wait_for 60 "jibe serves" grep -q '^jibe .* serves ' "$DATA/serve.out"
 JIBE_SERVER=$(sed -n 's/^jibe .* serves //p' "$DATA/serve.out")
 export JIBE_SERVER
