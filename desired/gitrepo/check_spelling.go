@@ -147,16 +147,17 @@ func (r *Reader) holdClashes(ctx context.Context, x *index, m *headMove, head, r
 		if s == nil || !s.clashes || lost[s.rev.Dir] {
 			continue
 		}
-		if old := x.byDir.get(s.rev.Dir); old != nil && old.rev.Instance != "" || x.byID.get(s.rev.Instance) != nil {
-			continue
-		}
 		held, err := r.heldForClash(ctx, s, root, first)
 		if err != nil {
 			return err
 		}
-		if held != nil {
-			m.slots[i] = held
+		if held == nil {
+			continue
 		}
+		if old := x.byDir.get(s.rev.Dir); old != nil && old.rev.Instance != "" || x.byID.get(s.rev.Instance) != nil {
+			held = s.inEffectAlike(held)
+		}
+		m.slots[i] = held
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func (r *Repo) recoverClashes(ctx context.Context, operated map[string]desired.R
 	first := r.firstSpelling(ctx, head)
 	for dir, s := range x.alike.all() {
 		owner := x.byID.get(s.rev.Instance)
-		if operated[s.rev.Instance].Tree != "" || owner == nil || owner.rev.Dir != dir {
+		if owner == nil || owner.rev.Dir != dir {
 			continue
 		}
 		held, err := r.heldForClash(ctx, s, root, first)
@@ -180,13 +181,25 @@ func (r *Repo) recoverClashes(ctx context.Context, operated map[string]desired.R
 		if held == nil {
 			continue
 		}
-		r.log.Warn("not obeyed", "revision", head, "problem", held.problems[0].Error())
+		r.log.Warn("a folder is spelled like another one", "revision", head, "problem", held.problems[0].Error())
+		if operated[s.rev.Instance].Tree != "" {
+			held = s.inEffectAlike(held)
+		}
 		r.mu.Lock()
 		r.index.put(held)
 		r.listed = nil
 		r.mu.Unlock()
 	}
 	return nil
+}
+
+// inEffectAlike returns the slot with the problem for which it would be held if it began now.
+func (s *slot) inEffectAlike(held *slot) *slot {
+	c := *s
+	p := *held.problems[len(held.problems)-1]
+	p.Remedy = "rename one of them; both are in effect, as they were before"
+	c.alike = &p
+	return &c
 }
 
 // heldForClash returns the slot of an instance that is held, nil if it may go on.
@@ -238,14 +251,14 @@ func (r *Reader) firstSpelling(ctx context.Context, head string) func(c clash) (
 	}
 }
 
-// endClashes adds to the move the instances that were held for a clash that is gone: no directory differs for them.
+// endClashes adds to the move the instances that have a problem for a clash that is gone: no directory differs for them.
 func (r *Reader) endClashes(ctx context.Context, x *index, m *headMove, head, root string) error {
 	moves := make(map[string]bool, len(m.changes))
 	for _, c := range m.changes {
 		moves[c.dir] = true
 	}
 	for dir, s := range x.alike.all() {
-		if moves[dir] || s.rev.Instance != "" {
+		if moves[dir] || s.rev.Instance != "" && s.alike == nil {
 			continue
 		}
 		all, err := r.clashesBelow(ctx, root, dir)

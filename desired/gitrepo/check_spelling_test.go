@@ -122,13 +122,27 @@ func TestWhatRunsGoesOnInFoldersSpelledAlike(t *testing.T) {
 	person.put("instances/m/AMF/vnf.yaml", named(testID(3), "upf", 1))
 	follow(t, r, person, "Begin another")
 	ran := desired.Revision{Instance: testID(3), Dir: "instances/m/AMF", Commit: r.Head(), Tree: runGit(t, r.opt.Dir, "rev-parse", r.Head()+":instances/m/AMF")}
-	if is := inEffect(restarted(t, r, was, ran), 3); is != `["m/amf" "m/smf" "m/AMF"]` {
-		t.Errorf("what ran ends: in effect are %s", is)
+	both := restarted(t, r, was, ran)
+	look := func(told bool) {
+		t.Helper()
+		is, said := inEffect(both, 3), problemsAt(both)
+		if is != `["m/amf" "m/smf" "m/AMF"]` || told != strings.Contains(said, "instances/m/AMF/vnf.yaml: instances/m/AMF and instances/m/amf differ") || !told && said != "" {
+			t.Errorf("in effect are %s; problems: %s", is, said)
+		}
+	}
+	look(true)
+	person.put("instances/m/AMF/vnf.yaml", named(testID(3), "upf", 2))
+	follow(t, both, person, "Change it")
+	look(true)
+	person.move("instances/m/amf", "instances/m/other")
+	follow(t, both, person, "Rename the other")
+	if is := inEffect(both, 3); is != `["m/other" "m/smf" "m/AMF"]` || len(both.Problems()) > 0 {
+		t.Errorf("renamed, in effect are %s; problems: %s", is, problemsAt(both))
 	}
 
 	// A site of which one VNF is moved alone.
 	person.remove("instances/m/AMF")
-	person.move("instances/m/amf", "instances/M/amf")
+	person.move("instances/m/other", "instances/M/amf")
 	follow(t, r, person, "Move one to the folder in another case")
 	now, _ := r.Lookup(testID(1))
 	for _, r := range []*Repo{r, restarted(t, r, now), restarted(t, r, was)} {

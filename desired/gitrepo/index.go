@@ -234,6 +234,11 @@ func (x *index) problems() []*desired.Problem {
 			out = append(out, s.problems...)
 		}
 	}
+	for _, s := range x.alike.all() {
+		if s.alike != nil {
+			out = append(out, s.alike)
+		}
+	}
 	for id, dirs := range x.rivals.all() {
 		if x.held.get(id) != nil {
 			for _, d := range dirs {

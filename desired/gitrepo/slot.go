@@ -26,6 +26,8 @@ type slot struct {
 	stray bool
 	// clashes says that a folder of its path is spelled like another one. Where it is held for that, rev has no instance.
 	clashes bool
+	// alike is the problem of an instance that is in effect although it would be held for that if it began now.
+	alike *desired.Problem
 }
 
 // traits are what many instances have in common, and are kept once for all of them.
