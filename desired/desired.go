@@ -356,6 +356,10 @@ type Repo interface {
 	// WaitFor returns when head has the commit in its history, or with ErrUnavailable when ctx
 	// has ended: who has written at another process reads here what it wrote.
 	WaitFor(ctx context.Context, commit string) error
+	// Stale returns why head may be behind the branch, nil while the branch is followed.
+	Stale() error
+	// Problems returns what at head isn't obeyed, by file.
+	Problems() []*Problem
 	// Lookup finds an instance at head.
 	Lookup(instance string) (Revision, bool)
 	// LookupHead finds an instance at head, with what lists are filtered by.

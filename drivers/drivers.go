@@ -252,6 +252,14 @@ type Identifier interface {
 	Identity(ctx context.Context) (string, error)
 }
 
+// Surveyor is implemented by drivers that can list what their VIM has, whoever asks for it.
+type Surveyor interface {
+	// Instances returns the ids of the VNF instances of which the VIM has objects that this installation provably made, in
+	// any order. What other installations made MUST NOT be among them, nor what names none. Where the driver is a
+	// [Watcher] the answer comes from its cache. An error wraps [ErrUnavailable]: something can't be seen.
+	Instances(ctx context.Context) ([]string, error)
+}
+
 // Deviation is one way in which what runs differs from what was rendered.
 type Deviation struct {
 	Object string `json:"object"` // its key

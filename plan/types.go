@@ -165,6 +165,10 @@ type ObservedObject struct {
 	Ready      bool
 	Deleting   bool
 	Retention  Retention
+	// Data reports that data are lost with the object: a volume, or what has volumes.
+	Data bool
+	// Created is when the incarnation was made, zero where the VIM doesn't say.
+	Created time.Time
 	// Reason tells a person why the object isn't ready.
 	Reason string
 	// Failure, if not empty, says why the object will not become ready by itself.

@@ -149,15 +149,19 @@ func (o *ownership) release(ctx context.Context, id string) error {
 	return nil
 }
 
-// mayLook says whether this process is to look at the instance: it is dealt to it, or has something
-// under way at this process that has to come to its end here. What is dealt to another member is given back.
+// mayLook says whether this process is to look at the instance: it is dealt to it, has something
+// under way at this process that has to come to its end here, or has objects that are to be erased. What is dealt to
+// another member is given back.
 func (r *Reconciler) mayLook(ctx context.Context, id string) bool {
-	if r.Member.Mine(id) || r.owned.holds(id) && (r.underway.Has(id) || r.commits.has(id)) {
+	if r.Member.Mine(id) || r.owned.holds(id) && r.hasWork(id) || r.erasures.has(id) {
 		return true
 	}
 	r.handOver(ctx, id)
 	return false
 }
+
+// hasWork reports whether something is under way at this process for the instance.
+func (r *Reconciler) hasWork(id string) bool { return r.underway.Has(id) || r.commits.has(id) }
 
 // handOver gives an instance back.
 func (r *Reconciler) handOver(ctx context.Context, id string) {

@@ -25,6 +25,8 @@ type Problem struct {
 	Instance string `json:"instance,omitempty"`
 	// Since is when this process saw it first.
 	Since time.Time `json:"since,omitzero"`
+	// VIM is set where the problem isn't one of the file, but of what is at the VIM: objects that belong to no VNF.
+	VIM string `json:"vim,omitempty"`
 
 	tree string // of the directory that isn't obeyed
 }

@@ -176,6 +176,8 @@ type Reconciler struct {
 	pins       pause
 	away       *absences
 	unseen     *unseenVIMs
+	orphans    *orphans
+	erasures   *erasures
 	memory     *memory
 	underway   *hooks.Registry // set by Run
 	asking     *grantCalls
@@ -224,19 +226,22 @@ func New(c Config) (*Reconciler, error) {
 		c.RepairPause = 10 * time.Second
 	}
 	r := &Reconciler{
-		Config:   c,
-		line:     newLine(),
-		drifts:   newDrifts(),
-		unobeyed: newUnobeyed(), formerVIMs: newFormerVIMs(),
-		waits:    newWaits(),
-		outside:  newOutside(),
-		unlisted: newUnlisted(),
-		away:     newAbsences(),
-		unseen:   newUnseenVIMs(),
-		memory:   newMemory(),
-		asking:   newGrantCalls(),
-		awaited:  newAwaited(),
-		proposed: newProposed(),
+		Config:     c,
+		line:       newLine(),
+		drifts:     newDrifts(),
+		unobeyed:   newUnobeyed(),
+		formerVIMs: newFormerVIMs(),
+		waits:      newWaits(),
+		outside:    newOutside(),
+		unlisted:   newUnlisted(),
+		away:       newAbsences(),
+		unseen:     newUnseenVIMs(),
+		orphans:    newOrphans(),
+		erasures:   newErasures(),
+		memory:     newMemory(),
+		asking:     newGrantCalls(),
+		awaited:    newAwaited(),
+		proposed:   newProposed(),
 	}
 	r.commits = newCommits(r.Enqueue)
 	r.owned, r.dealt = newOwnership(c), make(chan struct{}, 1)
@@ -333,6 +338,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	r.commits.begin(ctx)
 	defer r.commits.wait()
 	g.Go(func() error { return r.vims.run(ctx) })
+	g.Go(func() error { return r.surveyAgain(ctx) })
 	g.Go(func() error {
 		for {
 			select {
@@ -433,5 +439,9 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 	defer cancel()
 	ctx, end := t.under(ctx)
 	defer end()
+	r.erase(ctx, id)
+	if !r.Member.Mine(id) && !r.hasWork(id) {
+		return 0, nil // it was looked at for what was to be erased
+	}
 	return r.newPass(id, t).run(ctx)
 }

@@ -71,6 +71,20 @@ func (r *Repo) Health() error {
 	return errors.Join(errs...)
 }
 
+// Stale returns why head may be behind the branch, nil while the branch is followed. A remote that only refuses pushes is
+// followed.
+func (r *Repo) Stale() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var errs []error
+	for _, kind := range []healthKind{healthRef, healthRemote} {
+		if e := r.illness(kind); e != nil {
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // RefusesPushes returns why the remote refused a commit of this process lately, and took none since; nil if it didn't.
 func (r *Repo) RefusesPushes() error {
 	r.mu.RLock()

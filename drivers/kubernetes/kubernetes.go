@@ -94,6 +94,7 @@ var (
 	_ drivers.Driver     = (*Driver)(nil)
 	_ drivers.Watcher    = (*Driver)(nil)
 	_ drivers.Identifier = (*Driver)(nil)
+	_ drivers.Surveyor   = (*Driver)(nil)
 )
 
 // New makes a driver for the VIM. It asks the VIM nothing yet: an error means

@@ -54,6 +54,15 @@ func (d *Driver) Observe(ctx context.Context, rendering drivers.Rendering) (plan
 	return o, nil
 }
 
+// Instances implements [drivers.Surveyor] from what the watches hold.
+func (d *Driver) Instances(ctx context.Context) ([]string, error) {
+	ids, err := d.watches.Instances(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
+	}
+	return ids, nil
+}
+
 // Watch implements [drivers.Watcher].
 func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error {
 	return d.watches.Watch(ctx, changed)

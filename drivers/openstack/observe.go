@@ -56,6 +56,24 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 	return o, nil
 }
 
+// Instances implements [drivers.Surveyor] from the last snapshot. A stack that names no installation isn't provably this
+// one's, so that its instance is left out.
+func (d *Driver) Instances(ctx context.Context) ([]string, error) {
+	now, err := d.seenSince(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
+	}
+	ids := make([]string, 0, len(now.stacks))
+	for id, stacks := range now.stacks {
+		if !slices.ContainsFunc(stacks, func(s *stack) bool { return s.tag(tagInstallation) != d.opts.Installation }) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+var _ drivers.Surveyor = (*Driver)(nil)
+
 // ofInstance are the stacks of the instance: those whose tag or name says so, and those that
 // have the name of a desired one.
 func (d *Driver) ofInstance(now *snapshot, id string, want plan.Desired) []*stack {
@@ -84,7 +102,8 @@ func (v *view) stack(o *plan.Observed, s *stack, drifted bool) {
 	x := plan.ObservedObject{
 		Key: stackKey(s.Name), Incarnation: s.ID, Digest: s.tag(tagDigest), Count: -1, Passive: true,
 		Ready: s.working() && !s.busy(), Deleting: s.deleting(), Retention: plan.RetainData,
-		Generation: generationOf(s.generation(v.instance)),
+		Generation: generationOf(s.generation(v.instance)), Created: s.CreationTime.UTC(),
+		Data: slices.ContainsFunc(s.tree.all, func(n *node) bool { return n.Type == typeVolume }),
 	}
 	if drifted {
 		x.Digest = ""

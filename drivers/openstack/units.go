@@ -215,6 +215,7 @@ func (w *stackParts) volumes(o *plan.Observed) {
 			Deleting:   w.object.Deleting || strings.HasPrefix(n.Status, "DELETE_") || w.stack.busy() && n.marked(),
 			Reason:     n.Reason,
 			Retention:  plan.RetainWithInstance,
+			Data:       true,
 			Generation: w.object.Generation,
 		})
 	}

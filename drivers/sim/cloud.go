@@ -203,6 +203,17 @@ func (c *Cloud) Instances() []string {
 	return slices.Sorted(maps.Keys(c.instances))
 }
 
+// surveyed is [Cloud.Instances], as far as the VIM is there.
+func (c *Cloud) surveyed() ([]string, error) {
+	c.mu.Lock()
+	err := c.available()
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return c.Instances(), nil
+}
+
 // observe reports what exists of the instance.
 func (c *Cloud) observe(instance string) (plan.Observed, error) {
 	c.observes.Add(1)

@@ -29,6 +29,7 @@ var (
 	_ drivers.Driver     = (*Driver)(nil)
 	_ drivers.Watcher    = (*Driver)(nil)
 	_ drivers.Identifier = (*Driver)(nil)
+	_ drivers.Surveyor   = (*Driver)(nil)
 )
 
 // New connects to the cloud. Connecting never fails, as with any VIM: calls do.
@@ -36,6 +37,18 @@ func New(cloud *Cloud, vim drivers.VIM) *Driver { return &Driver{cloud: cloud, v
 
 // Identity is the endpoint, so that a VIM at another one is another VIM.
 func (d *Driver) Identity(ctx context.Context) (string, error) { return d.vim.Endpoint, d.reach(ctx) }
+
+// Instances implements [drivers.Surveyor]: all that the cloud has is this installation's.
+func (d *Driver) Instances(ctx context.Context) ([]string, error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, err
+	}
+	ids, err := d.cloud.surveyed()
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
+	}
+	return ids, nil
+}
 
 // Observe reports what the cloud has of the instance.
 func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {

@@ -51,7 +51,9 @@ type Fact struct {
 	// Deleting says that it waits to be gone.
 	Deleting      bool
 	deletedByJibe bool
-	ready         bool
+	// created is when the object was made, in seconds since 1970.
+	created int64
+	ready   bool
 	// Dead says that it will never run again, for the reason that is the failure.
 	Dead bool
 	// Reason is why it isn't ready.
@@ -169,7 +171,7 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		Instance: labels[manifest.LabelInstance], vdu: labels[manifest.LabelVDU], labelled: shared(labels[manifest.LabelGeneration]),
 		Name: u.GetName(), namespace: u.GetNamespace(),
 		Digest: annotations[manifest.AnnotationDigest], Inventory: annotations[manifest.AnnotationKinds],
-		Count: -1, Deleting: u.GetDeletionTimestamp() != nil,
+		Count: -1, Deleting: u.GetDeletionTimestamp() != nil, created: u.GetCreationTimestamp().Unix(),
 		revision: annotations["deployment.kubernetes.io/revision"],
 		Fields:   unique.Make(""), kept: keptOf(gk, u), makes: shared(pods[manifest.LabelInstance]), makesOf: shared(pods[manifest.LabelGeneration]), own: ownLabels(gk, u, pods),
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -100,12 +98,7 @@ func counted(want plan.Desired, key string) bool {
 
 // facts waits until everything that the instance may consist of can be seen.
 func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former *plan.Desired) ([]*Fact, error) {
-	needed := make(map[schema.GroupKind]bool, len(manifest.Kinds))
-	for gk, info := range manifest.Kinds {
-		if info.Always {
-			needed[gk] = gk == manifest.KindPod || gk == manifest.KindClaim || gk == manifest.KindConfigMap
-		}
-	}
+	needed := always()
 	for _, x := range want.Objects {
 		gk, _, _, ok := manifest.SplitKey(x.Key)
 		if ok && !x.Posted {

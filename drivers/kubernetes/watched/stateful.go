@@ -20,10 +20,13 @@ type setFact struct {
 	partition int64
 	// parallel reports whether its controller replaces pods without waiting for others.
 	parallel bool
+	// takesClaims reports whether its claims are deleted with it.
+	takesClaims bool
 }
 
 func setFactOf(u *unstructured.Unstructured) setFact {
 	s := setFact{parallel: raw.String(u.Object, "spec", "podManagementPolicy") == "Parallel" && !onDelete(u)}
+	s.takesClaims = raw.String(u.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted") == "Delete" && len(raw.Maps(u.Object, "spec", "volumeClaimTemplates")) > 0
 	s.former, _, _ = unstructured.NestedString(u.Object, "status", "currentRevision")
 
 	kept, _, _ := unstructured.NestedInt64(u.Object, "spec", "updateStrategy", "rollingUpdate", "partition")

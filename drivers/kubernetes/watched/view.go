@@ -268,6 +268,10 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 		Key: f.Key, Incarnation: string(f.UID), Digest: f.Digest, Count: f.Count, Ready: f.ready,
 		Deleting: f.Deleting, Retention: retention(f), Reason: f.Reason, Failure: f.failure, Keep: f.kept,
 		Generation: f.generation(), LeftBy: f.leftBy, Ordered: f.GroupKind == manifest.KindStatefulSet,
+		Data: f.GroupKind == manifest.KindClaim || f.GroupKind == manifest.KindVolume || f.set.takesClaims,
+	}
+	if f.created > 0 {
+		o.Created = time.Unix(f.created, 0).UTC()
 	}
 	if f.GroupKind == manifest.KindDaemonSet {
 		o.Count = f.scheduled
