@@ -115,7 +115,8 @@ func TestJibesOwnAPIIsConfinedToTheProjectsAndInterfaceOfItsCaller(t *testing.T)
 	}
 
 	for _, name := range []string{"em", "emea"} {
-		for _, route := range []string{"GET packages", "GET instances", "GET drift", "GET problems", "GET projects", "GET subscriptions", "GET subscriptions/x", "GET operations/x/story", "POST check", "POST plan", "POST accept"} {
+		for _, route := range []string{"GET packages", "GET instances", "GET drift", "GET problems", "GET projects", "GET subscriptions", "GET subscriptions/x", "GET operations/x/story", "POST check", "POST plan", "POST accept",
+			"GET orphans", "POST orphans/delete"} {
 			method, path, _ := strings.Cut(route, " ")
 			if said := c.as(name, http.StatusForbidden, method, "/jibe/v1/"+path, nil); !strings.Contains(said, "SOL002") {
 				t.Errorf("%s: %s: %s", name, route, said)
@@ -124,7 +125,10 @@ func TestJibesOwnAPIIsConfinedToTheProjectsAndInterfaceOfItsCaller(t *testing.T)
 	}
 	for _, name := range []string{"read", "plan", "pack", "ops", "east"} {
 		c.as(name, http.StatusForbidden, http.MethodPost, "/jibe/v1/accept", nil)
+		c.as(name, http.StatusForbidden, http.MethodPost, "/jibe/v1/orphans/delete", nil)
 	}
+	c.as("east", http.StatusForbidden, http.MethodGet, "/jibe/v1/orphans", nil) // they belong to no project
+	c.as("read", http.StatusOK, http.MethodGet, "/jibe/v1/orphans", nil)
 	if said := c.as("root", http.StatusConflict, http.MethodPost, "/jibe/v1/accept", nil); !strings.Contains(said, "nothing to accept") {
 		t.Error(said)
 	}

@@ -55,6 +55,8 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	})
 	mux.HandleFunc("GET /jibe/v1/drift", s.listDrift)
 	mux.HandleFunc("GET /jibe/v1/problems", s.listProblems)
+	mux.HandleFunc("GET /jibe/v1/orphans", s.listOrphans)
+	mux.HandleFunc("POST /jibe/v1/orphans/delete", s.deleteOrphans)
 	mux.HandleFunc("GET /jibe/v1/projects", s.listProjects)
 	mux.HandleFunc("GET /jibe/v1/rollouts", s.listRollouts)
 	mux.HandleFunc("POST /jibe/v1/rollouts/{name}/{action}", s.askRollout)

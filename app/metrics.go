@@ -121,6 +121,9 @@ func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
 	type series struct{ file, instance string }
 	since := map[series]time.Time{} // a file may be wrong in several places
 	for _, x := range list {
+		if x.VIM != "" {
+			continue // its file is obeyed: jibe_orphaned_objects tells
+		}
 		s := series{x.File, x.Instance}
 		if was, ok := since[s]; !ok || x.Since.Before(was) {
 			since[s] = x.Since

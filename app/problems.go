@@ -18,7 +18,8 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// problems gathers why files at the head of the desired repository aren't obeyed, from
+// problems gathers why files at the head of the desired repository aren't obeyed, and at which VIMs objects belong to no
+// VNF, from
 // the parts that know: the repository (files that can't be read, or are held back), the
 // reconciler (files that ask for the impossible), the rollouts (files that bring nothing), the catalogue (places in
 // repositories.yaml without packages) and the resolver of references (VIMs that are never
@@ -30,6 +31,7 @@ type problems struct {
 	packages     func() []packages.Unusable
 	forbidden    func() []*desired.Problem
 	rollouts     func(ctx context.Context) ([]desired.Problem, error)
+	orphans      func() []reconciler.Problem
 	now          func() time.Time
 	log          *slog.Logger
 
@@ -68,6 +70,7 @@ func newProblems(s *Server) *problems {
 			return forbiddenSettings(s.keeper, settings, nil)
 		},
 		rollouts: func(ctx context.Context) ([]desired.Problem, error) { return s.rollouts.Problems(ctx) },
+		orphans:  view.OrphanProblems,
 		now:      time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
 	}
 }
@@ -76,13 +79,16 @@ func newProblems(s *Server) *problems {
 func (p *problems) list() []reconciler.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := p.infeasible()
+	list := append(p.infeasible(), p.orphans()...)
 	for _, x := range p.inFiles() {
 		list = append(list, reconciler.Problem{Problem: x, Instance: p.whose(x)})
 	}
 	there := make(map[desired.Problem]time.Time, len(list))
 	for i := range list {
 		x := &list[i]
+		if x.VIM != "" {
+			continue // the reconciler logs it, and knows since when it is so
+		}
 		was, known := p.since[x.Problem]
 		if !known {
 			p.log.Warn("a file is not obeyed", "file", x.File, "line", x.Line, "instance", x.Instance, "error", x.Message)

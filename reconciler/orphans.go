@@ -49,6 +49,8 @@ type Orphans struct {
 const (
 	// surveyPause is the time between two surveys that nobody asks for. They read what the drivers hold anyway.
 	surveyPause = 30 * time.Second
+	// surveySoon is that after one that couldn't be made: a process that starts hasn't read everything yet.
+	surveySoon = 2 * time.Second
 	// surveyPatience bounds the wait for one VIM, whose watches may just have begun.
 	surveyPatience = 5 * time.Second
 	// surveyParallel is how many VIMs are surveyed at once.
@@ -110,7 +112,9 @@ func compareOrphans(a, b Orphan) int {
 func (r *Reconciler) surveyAgain(ctx context.Context) error {
 	for {
 		found, err := r.survey(ctx)
+		pause := surveySoon
 		if err == nil {
+			pause = surveyPause
 			for _, vim := range r.orphans.note(found, r.Now()) {
 				r.Log.WarnContext(ctx, "objects at the VIM belong to no VNF: see jibe get orphans", "vim", vim)
 			}
@@ -120,7 +124,7 @@ func (r *Reconciler) surveyAgain(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(surveyPause):
+		case <-time.After(pause):
 		case <-r.orphans.again:
 		}
 	}

@@ -53,7 +53,7 @@ func newGet() *cobra.Command {
 		}
 	}
 	get.AddCommand(newDrift())
-	get.AddCommand(newProblems(), newProjects(), newMembers(), newRollouts())
+	get.AddCommand(newProblems(), newGetOrphans(), newProjects(), newMembers(), newRollouts())
 	return get
 }
 

@@ -73,7 +73,7 @@ variables JIBE_SERVER, JIBE_TOKEN_FILE (or JIBE_TOKEN) and JIBE_DATA say so once
 	}{
 		{"run", "Run Jibe:", []*cobra.Command{newTry(), newServe()}},
 		{"look", "See what is going on:", []*cobra.Command{newGet(), newTop(), newUI()}},
-		{"change", "Change VNFs:", []*cobra.Command{newValidate(), newPlan(), newHeal(), newUpgrade(), newUpdate(), newRollout(), newAccept(), newVIM()}},
+		{"change", "Change VNFs:", []*cobra.Command{newValidate(), newPlan(), newHeal(), newUpgrade(), newUpdate(), newRollout(), newAccept(), newVIM(), newOrphans()}},
 		{"decide", "Decide on an operation:", []*cobra.Command{
 			newControl("retry", "Try a failed operation again", ""), newControl("rollback", "Undo a failed operation", ""),
 			newControl("fail", "Give a failed operation up", ""), newControl("cancel", "Stop a running operation", "GRACEFUL"),

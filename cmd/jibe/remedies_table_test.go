@@ -60,6 +60,7 @@ var remedies = map[string]remedy{
 	"jibe doctor":                        {why: looks},
 	"jibe driver kubernetes-cluster":     {why: names},
 	"jibe heal --wait":                   {why: "a tip of jibe try, which changes nothing of anybody's"},
+	"jibe orphans delete --vim":          {test: "TestOrphansAreShownAndDeleted"},
 	"jibe package rehash":                {test: "TestAChangedPackageIsValidAfterRehash"},
 	"jibe package validate":              {test: "TestValidateOfAnArchiveShowsWhatIsWrongInIt"},
 	"jibe plan":                          {why: looks},

@@ -112,6 +112,8 @@ func makeTable() map[string]Need {
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "GET /accept": admin, "POST /accept": admin,
 		// A VIM has VNFs of any project.
 		"GET /vims/{name}/former": admin, "POST /vims/{name}/forget": admin,
+		// What belongs to no VNF belongs to no project.
+		"GET /orphans": list, "POST /orphans/delete": admin,
 		// A backup holds every key, and the examination tells of the host.
 		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,
 		// A link logs its caller in, and lets them do what they may.

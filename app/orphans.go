@@ -1,0 +1,125 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// mostDeletion bounds the body of a deletion of orphans, in bytes.
+const mostDeletion = 16 << 20
+
+// listOrphans answers with the objects that belong to no VNF, as the VIMs have them now: [reconciler.Orphans].
+func (s *Server) listOrphans(w http.ResponseWriter, r *http.Request) {
+	found, err := s.recon.View().Orphans(r.Context())
+	if err != nil {
+		respondUnsurveyed(w, err)
+		return
+	}
+	respondJSON(w, http.StatusOK, found)
+}
+
+// deleteOrphans deletes the objects that the body names, and no others: [reconciler.OrphanDeletion]. It may be interrupted
+// and repeated.
+func (s *Server) deleteOrphans(w http.ResponseWriter, r *http.Request) {
+	var d reconciler.OrphanDeletion
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostDeletion))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&d); err != nil {
+		respondProblem(w, http.StatusBadRequest, "nothing was deleted: the body is no deletion: "+err.Error())
+		return
+	}
+	for _, x := range d.Objects {
+		if x.VIM == "" || x.Instance == "" || x.Object == "" || x.Incarnation == "" {
+			respondProblem(w, http.StatusBadRequest, "nothing was deleted: each object needs vim, instance, object and incarnation, as GET /jibe/v1/orphans shows them")
+			return
+		}
+	}
+	if len(d.Objects) == 0 {
+		respondProblem(w, http.StatusBadRequest, "nothing was deleted: the body names no objects")
+		return
+	}
+
+	done, err := s.recon.DeleteOrphans(r.Context(), d)
+	if err != nil {
+		respondUnsurveyed(w, err)
+		return
+	}
+	audit.Note(r.Context(), func(rec *audit.Record) { rec.Reason = deletedText(done) })
+	respondJSON(w, http.StatusOK, done)
+}
+
+// mostAudited is how many objects a record of the audit log names.
+const mostAudited = 20
+
+// deletedText says for the audit log what was deleted.
+func deletedText(done *reconciler.OrphansDeleted) string {
+	var of []string
+	for _, x := range done.Deleted {
+		of = append(of, x.Object+" of instance "+x.Instance+" at VIM "+x.VIM)
+	}
+	slices.Sort(of)
+	said := fmt.Sprintf("objects of no VNF: %d deleted, %d left alone", len(done.Deleted), len(done.Refused))
+	if len(of) == 0 {
+		return said
+	}
+	if n := len(of) - mostAudited; n > 0 {
+		of = append(of[:mostAudited], fmt.Sprintf("and %d more", n))
+	}
+	return said + ": " + strings.Join(of, ", ")
+}
+
+// respondUnsurveyed answers why nothing is known of orphans now, or why none may be deleted.
+func respondUnsurveyed(w http.ResponseWriter, err error) {
+	switch {
+	case errors.As(err, new(*drivers.RefusedError)):
+		respondProblem(w, http.StatusConflict, "nothing was deleted: "+err.Error())
+	case errors.Is(err, drivers.ErrUnavailable), errors.Is(err, desired.ErrUnavailable), errors.Is(err, store.ErrUnavailable):
+		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+	default:
+		respondProblem(w, http.StatusInternalServerError, err.Error())
+	}
+}
+
+// orphanMetrics counts, at each scrape, the objects that belong to no VNF, as the last survey found them.
+type orphanMetrics struct {
+	known   func() reconciler.Orphans
+	objects *prometheus.Desc
+}
+
+func newOrphanMetrics(v *reconciler.View) *orphanMetrics {
+	return &orphanMetrics{known: v.KnownOrphans,
+		objects: prometheus.NewDesc("jibe_orphaned_objects", "Objects of this installation at a VIM that belong to no VNF: the lines of jibe get orphans.", []string{"vim"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *orphanMetrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- m.objects
+}
+
+// Collect implements prometheus.Collector.
+func (m *orphanMetrics) Collect(ch chan<- prometheus.Metric) {
+	count := map[string]int{}
+	for _, o := range m.known().Orphans {
+		count[o.VIM]++
+	}
+	vims, others := most(count, mostVIMs, strings.Compare)
+	for _, vim := range vims {
+		gauge(ch, m.objects, float64(count[vim]), vim)
+	}
+	if others > 0 {
+		gauge(ch, m.objects, float64(others), otherSeries)
+	}
+}
