@@ -111,15 +111,18 @@ func (m *orphanMetrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *orphanMetrics) Collect(ch chan<- prometheus.Metric) {
-	count := map[string]int{}
-	for _, o := range m.known().Orphans {
+	count, known := map[string]int{}, m.known()
+	for _, vim := range known.VIMs {
+		count[vim] = 0
+	}
+	for _, o := range known.Orphans {
 		count[o.VIM]++
 	}
 	vims, others := most(count, mostVIMs, strings.Compare)
 	for _, vim := range vims {
 		gauge(ch, m.objects, float64(count[vim]), vim)
 	}
-	if others > 0 {
+	if len(vims) < len(count) {
 		gauge(ch, m.objects, float64(others), otherSeries)
 	}
 }

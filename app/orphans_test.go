@@ -92,6 +92,7 @@ func TestOrphansAreAProblemAndAMetric(t *testing.T) {
 	s, stop := start(t, data, cloud, "")
 	const id = "3a5c1f0e-0000-4000-8000-00000000000a"
 	git := repository(t, s, map[string]string{"vims/cloud.yaml": "type: sim\ndefault: true\n", "instances/a/vnf.yaml": instance("id: " + id + "\n")})
+	metrics(t, s, `jibe_orphaned_objects{vim="cloud"} 0`)
 	kit.Until(t, "it runs", func() bool { return len(cloud.Instances()) == 1 })
 	kit.Until(t, "its record says so", func() bool {
 		var one struct{ InstantiationState string }

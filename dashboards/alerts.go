@@ -190,6 +190,12 @@ func vimAlerts(p pace) group {
 			Description: "Nothing of them is repaired, and operations on them are refused. Have its file under vims/ lead back, or, where that one is gone for good, forget it: jibe vim forget.",
 		},
 		{
+			Name: "VimHasOrphans", Severity: warning, For: 10 * time.Minute,
+			Value: `max by (job, vim) (jibe_orphaned_objects)`, Bad: "> 0",
+			Summary:     "{{ $value }} objects at the VIM {{ $labels.vim }} belong to no VNF",
+			Description: "This installation made them, and nothing in git wants them, as after a restore of the VIM: jibe get orphans shows them and why.",
+		},
+		{
 			Name: "VimRequestsFail", Severity: warning, For: 10 * time.Minute,
 			Value: "sum by (job, vim) (rate(jibe_vim_errors_total[" + p.over(10*time.Minute) + "])) / ((sum by (job, vim) (rate(jibe_vim_request_duration_seconds_count[" + p.over(10*time.Minute) + "])) or 0 * sum by (job, vim) (jibe_vim_up))" +
 				" + sum by (job, vim) (rate(jibe_vim_errors_total{" + unanswered + "}[" + p.over(10*time.Minute) + "])))", Bad: "> 0.1",

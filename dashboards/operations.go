@@ -126,9 +126,11 @@ func vims() dashboard {
 					query{`histogram_quantile(0.95, sum by (le, method) (rate(jibe_vim_request_duration_seconds_bucket{vim=~"$vim"}[$__rate_interval])))`, "{{method}}"}),
 			}},
 			{"Trouble", []panel{
-				graph("Errors, by cause", "cps", "Requests that ended with an error, a second.", query{`sum by (vim, cause) (rate(jibe_vim_errors_total{vim=~"$vim"}[$__rate_interval]))`, "{{vim}} {{cause}}"}),
+				graph("Errors, by cause", "cps", "Requests that ended with an error, a second.", query{`sum by (vim, cause) (rate(jibe_vim_errors_total{vim=~"$vim"}[$__rate_interval]))`, "{{vim}} {{cause}}"}).wide(8),
 				graph("Watches begun anew", "cps", "A watch that ends often costs the VIM a list of all that it holds.",
-					query{`sum by (vim) (rate(jibe_vim_watch_restarts_total{vim=~"$vim"}[$__rate_interval]))`, "{{vim}}"}),
+					query{`sum by (vim) (rate(jibe_vim_watch_restarts_total{vim=~"$vim"}[$__rate_interval]))`, "{{vim}}"}).wide(8),
+				graph("Objects of no VNF", "short", "Objects of this installation that belong to no VNF, as after a restore of the VIM: jibe get orphans shows them.",
+					query{`max by (vim) (jibe_orphaned_objects{vim=~"$vim"})`, "{{vim}}"}).wide(8),
 				table("Kinds that can't be listed", "short", "Kinds of object that a VIM can't list or watch while it answers otherwise, and how many instances aren't looked after for that: jibe get problems has the VIM's reason.",
 					`sort_desc(sum by (job, vim, kind) (jibe_vim_unlisted_instances{vim=~"$vim"}))`,
 					column{"vim", "VIM"}, column{"kind", "Kind"}, column{"job", "Jibe"}, column{"Value", "Instances"}).wide(24),

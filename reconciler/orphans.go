@@ -42,6 +42,8 @@ type Orphan struct {
 // Orphans is what a survey of all VIMs found, by VIM, instance and object.
 type Orphans struct {
 	Orphans []Orphan `json:"orphans"`
+	// VIMs are those that were looked at.
+	VIMs []string `json:"vims"`
 	// Unseen are the VIMs of which nothing is known now.
 	Unseen []Unseen `json:"unseen"`
 }
@@ -89,7 +91,7 @@ func (o *orphans) note(found *Orphans, now time.Time) (news []string) {
 		}
 	}
 	slices.SortFunc(all, compareOrphans)
-	o.last = Orphans{all, found.Unseen}
+	o.last = Orphans{all, found.VIMs, found.Unseen}
 
 	since := map[string]time.Time{}
 	for _, x := range all {
@@ -139,7 +141,7 @@ func (v *View) KnownOrphans() Orphans {
 	o := v.r.orphans
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Orphans{slices.Clone(o.last.Orphans), slices.Clone(o.last.Unseen)}
+	return Orphans{slices.Clone(o.last.Orphans), slices.Clone(o.last.VIMs), slices.Clone(o.last.Unseen)}
 }
 
 // OrphanProblems returns one problem for each VIM at which the last survey found orphans, by VIM.
@@ -230,9 +232,9 @@ func (s *surveyor) all(ctx context.Context) *Orphans {
 	}
 	_ = g.Wait() // nothing fails
 
-	all := &Orphans{Orphans: []Orphan{}, Unseen: append([]Unseen{}, s.unseen...)}
+	all := &Orphans{Orphans: []Orphan{}, VIMs: []string{}, Unseen: append([]Unseen{}, s.unseen...)}
 	for _, f := range found {
-		all.Orphans, all.Unseen = append(all.Orphans, f.Orphans...), append(all.Unseen, f.Unseen...)
+		all.Orphans, all.VIMs, all.Unseen = append(all.Orphans, f.Orphans...), append(all.VIMs, f.VIMs...), append(all.Unseen, f.Unseen...)
 	}
 	slices.SortFunc(all.Orphans, compareOrphans)
 	return all
@@ -252,7 +254,7 @@ func (s *surveyor) at(ctx context.Context, x *site) *Orphans {
 		return unseen(err)
 	}
 
-	found := &Orphans{}
+	found := &Orphans{VIMs: []string{x.name}}
 	for _, id := range ids {
 		why, in, err := s.ownerless(ctx, id, x)
 		if err != nil {
