@@ -112,6 +112,9 @@ func TestOrphansAreAProblemAndAMetric(t *testing.T) {
 	if err := s.Get(t.Context(), "/jibe/v1/problems", &list); err != nil || len(list) != 1 || list[0].VIM != "cloud" || !strings.Contains(list[0].Remedy, "jibe orphans delete") {
 		t.Errorf("%+v, %v", list, err)
 	}
+	if _, page := ask(t, s, http.MethodGet, "/ui/", nil, "Authorization", "Bearer "+s.Token); !strings.Contains(page, "belong to no VNF") {
+		t.Errorf("the page of the fleet says nothing:\n%s", page)
+	}
 	a, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil)
 	if err != nil || strings.Contains(string(a.Body), "jibe_desired_problem_since_timestamp_seconds{") {
 		t.Errorf("a file counts as not obeyed: %v", err)

@@ -443,7 +443,10 @@ func (r *Reconciler) wake(instance string) {
 // way, its end is what others wait for.
 func (r *Reconciler) stirred(instance string) {
 	r.line.moved(instance)
-	if e, ok := r.Oplog.InstanceEntry(instance); ok && e.Open == "" {
+	switch e, ok := r.Oplog.InstanceEntry(instance); {
+	case !ok:
+		r.orphans.wake() // nothing should be there
+	case e.Open == "":
 		r.wake(instance)
 	}
 }

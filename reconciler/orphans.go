@@ -51,7 +51,8 @@ type Orphans struct {
 const (
 	// surveyPause is the time between two surveys that nobody asks for. They read what the drivers hold anyway.
 	surveyPause = 30 * time.Second
-	// surveySoon is that after one that couldn't be made: a process that starts hasn't read everything yet.
+	// surveySoon is that after one that couldn't be made, as a process that starts hasn't read everything yet, and after
+	// something moved that may be an orphan.
 	surveySoon = 2 * time.Second
 	// surveyPatience bounds the wait for one VIM, whose watches may just have begun.
 	surveyPatience = 5 * time.Second
@@ -128,6 +129,11 @@ func (r *Reconciler) surveyAgain(ctx context.Context) error {
 			return nil
 		case <-time.After(pause):
 		case <-r.orphans.again:
+			select { // what moves at a VIM moves more than once
+			case <-ctx.Done():
+				return nil
+			case <-time.After(surveySoon):
+			}
 		}
 	}
 }

@@ -299,6 +299,7 @@ func (r *Reconciler) Moved(instance string) {
 // which VIMs are still named. Those on which something is to be done go first.
 func (r *Reconciler) EnqueueAll() {
 	r.vims.lookForUnused()
+	r.orphans.wake()
 	r.enqueue(func(string) bool { return true })
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 )
@@ -28,30 +30,41 @@ type Unseen struct {
 // sites returns the VIMs that files under vims/ name, and those to which instances have connections of their own, each
 // once. unseen are those that can't say now which one they are.
 func (v *connections) sites(ctx context.Context, settings *desired.Settings) (list []*site, unseen []Unseen) {
-	under := func(at desired.Place) *desired.Settings {
+	all := v.allPlaces(settings)
+	found, errs := make([]site, len(all)), make([]error, len(all))
+	for n, at := range all { // at once, so that no settings are used that count no more
+		under := settings
 		if at.Connection != nil {
-			return nil
+			under = nil
 		}
-		return settings
+		found[n].driver, _, errs[n] = v.open(placeKey(at), under, at)
 	}
-	for _, at := range v.allPlaces(settings) {
-		drv, _, err := v.open(placeKey(at), under(at), at)
-		identity := ""
-		if err == nil {
-			identity, err = v.identityOf(ctx, settings, at)
-		}
-		if err != nil {
-			unseen = append(unseen, Unseen{at.Name, sentence(err)})
+	var g errgroup.Group
+	g.SetLimit(surveyParallel)
+	for n, at := range all {
+		if errs[n] != nil {
 			continue
 		}
+		g.Go(func() error {
+			found[n].identity, errs[n] = v.identityOf(ctx, settings, at)
+			return nil
+		})
+	}
+	_ = g.Wait() // nothing fails
 
-		n := slices.IndexFunc(list, func(x *site) bool { return x.driver == drv || identity != "" && x.identity == identity })
-		if n < 0 {
-			n = len(list)
-			list = append(list, &site{name: at.Name, driver: drv, identity: identity})
+	for n, at := range all {
+		if errs[n] != nil {
+			unseen = append(unseen, Unseen{at.Name, sentence(errs[n])})
+			continue
+		}
+		x := found[n]
+		same := slices.IndexFunc(list, func(y *site) bool { return y.driver == x.driver || x.identity != "" && y.identity == x.identity })
+		if same < 0 {
+			same = len(list)
+			list = append(list, &site{name: at.Name, driver: x.driver, identity: x.identity})
 		}
 		if at.File != nil {
-			list[n].names = append(list[n].names, at.Name)
+			list[same].names = append(list[same].names, at.Name)
 		}
 	}
 	return list, unseen

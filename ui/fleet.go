@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/natural"
 )
 
@@ -162,7 +163,14 @@ type fleetPage struct {
 	// Folders, Packages, Versions and VIMs are what the filter's fields offer.
 	Folders, Packages, Versions, VIMs []string
 	Cleared                           string
+	// Problems are those of no instance, as many as the page has room for, and MoreProblems how many others there are; only
+	// for who sees all instances.
+	Problems     []desired.Problem
+	MoreProblems int
 }
+
+// mostProblems is how many problems of no instance the page shows.
+const mostProblems = 3
 
 // States are all states, for the filter.
 func (fleetPage) States() []Health { return healths() }
@@ -183,7 +191,13 @@ func (s *Service) showFleet(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, f.link(), http.StatusSeeOther)
 		return nil
 	}
-	return s.render(w, r, "fleet", pageOf(cells, f))
+	page := pageOf(cells, f)
+	if scope.Everything() {
+		page.Problems = s.fleet.ofNone()
+		page.MoreProblems = max(0, len(page.Problems)-mostProblems)
+		page.Problems = page.Problems[:min(len(page.Problems), mostProblems)]
+	}
+	return s.render(w, r, "fleet", page)
 }
 
 // pageOf picks a page of the cells, which are in the order of [byPlace].

@@ -119,7 +119,8 @@ type fleet struct {
 	ordered   []*cell // by site, name and id; nil where it must be made anew. Never altered: pages read it
 	drift     map[string]string
 	problems  map[string]string
-	forgotten []string // the oldest of gone first
+	others    []desired.Problem // those of no instance
+	forgotten []string          // the oldest of gone first
 	viewed    time.Time
 }
 
@@ -152,6 +153,14 @@ func (f *fleet) now() []*cell {
 	return f.ordered
 }
 
+// ofNone are the problems that are of no instance, as of the last catching up: of files beside the instances', and of VIMs
+// with objects of no VNF.
+func (f *fleet) ofNone() []desired.Problem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.others)
+}
+
 func byPlace(a, b *cell) int {
 	if c := natural.Compare(a.Site, b.Site); c != 0 {
 		return c
@@ -180,8 +189,11 @@ func (f *fleet) catchUp() {
 	if time.Since(f.viewed) > viewEvery {
 		f.viewed = time.Now()
 		drift, problems = f.view.Drifting(), map[string]string{}
+		f.others = nil
 		for _, p := range f.view.Problems() {
-			if p.Instance != "" && problems[p.Instance] == "" {
+			if p.Instance == "" {
+				f.others = append(f.others, p)
+			} else if problems[p.Instance] == "" {
 				problems[p.Instance] = p.Message
 			}
 		}

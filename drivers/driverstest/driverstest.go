@@ -104,6 +104,7 @@ func Run(t *testing.T, h Harness) {
 		{"ABlueGreenChangeIsRolledBack", blueGreenIsRolledBack},
 		{"AChangeThatCannotBeMadeIsRefused", changeIsRefused},
 		{"TerminateLeavesNothing", terminateLeavesNothing},
+		{"ASurveyNamesWhatIsThere", surveyNamesWhatIsThere},
 		{"AnAbsentVIMIsAnErrorNotEmptiness", awayIsAnError},
 		{"WatchTellsOfChanges", watchTells},
 	} {

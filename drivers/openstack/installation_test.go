@@ -15,6 +15,16 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
+// surveyed are the instances that the driver has objects of.
+func (v *vnf) surveyed() []string {
+	v.t.Helper()
+	ids, err := v.d.Instances(v.t.Context())
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return ids
+}
+
 func TestStacksOfAnotherInstallationAreNeverTouched(t *testing.T) {
 	t.Parallel()
 
@@ -29,6 +39,9 @@ func TestStacksOfAnotherInstallationAreNeverTouched(t *testing.T) {
 	former, a, b := of(""), of("a"), of("b")
 	src := source(id, grouped, 1)
 	before := former.reach(src)
+	if ids := a.surveyed(); len(ids) > 0 {
+		t.Errorf("what names no installation is surveyed: %v", ids)
+	}
 	if o := a.reach(src); len(o.Units) != len(before.Units) || o.Units[0].ID != before.Units[0].ID {
 		t.Fatalf("units were %v, are %v", before.Units, o.Units)
 	}
@@ -47,6 +60,15 @@ func TestStacksOfAnotherInstallationAreNeverTouched(t *testing.T) {
 		t.Fatalf("stacks are %v", stood)
 	}
 
+	if ids := a.surveyed(); !slices.Equal(ids, []string{id}) {
+		t.Errorf("a surveys %v", ids)
+	}
+	if ids := b.surveyed(); len(ids) > 0 {
+		t.Errorf("b surveys %v", ids)
+	}
+	if o := a.observe(src); o.Objects[0].Created.IsZero() || !o.Objects[0].Data { // a volume is in it
+		t.Errorf("the stack is %+v", o.Objects[0])
+	}
 	if o := b.observe(src); len(o.Objects)+len(o.Units) != 0 {
 		t.Errorf("b sees %v and %v", o.Objects, o.Units)
 	}
