@@ -294,10 +294,16 @@ func instances(n int) (ids []string) {
 // want commits what the instance is to be, and tells all replicas.
 func (f *fleet) want(instance, extra string, tell ...*replica) {
 	f.t.Helper()
+	f.commit(instance, "instantiated", extra, tell...)
+}
+
+// commit commits what the file of the instance says, and tells these replicas.
+func (f *fleet) commit(instance, state, extra string, tell ...*replica) {
+	f.t.Helper()
 	_, err := f.repo.Write(f.t.Context(), desired.Write{
 		Instance: instance, Dir: "instances/" + instance, Subject: "change", By: "Ann <ann@example.com>",
 		Change: func(desired.Revision, desired.Files) (desired.Files, error) {
-			return desired.Files{desired.InstanceFile: []byte(strings.ReplaceAll(file("instantiated", extra), id, instance))}, nil
+			return desired.Files{desired.InstanceFile: []byte(strings.ReplaceAll(file(state, extra), id, instance))}, nil
 		},
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ func compareOrphans(a, b Orphan) int {
 // surveyAgain keeps what is known of orphans up to date, until ctx ends.
 func (r *Reconciler) surveyAgain(ctx context.Context) error {
 	for {
-		found, err := r.survey(ctx)
+		found, err := r.survey(ctx, r.surveys)
 		pause := surveySoon
 		if err == nil {
 			pause = surveyPause
@@ -138,9 +138,15 @@ func (r *Reconciler) surveyAgain(ctx context.Context) error {
 	}
 }
 
+// surveys reports whether it is this replica that surveys the VIM unasked: one does, so that not each connects to all VIMs.
+func (r *Reconciler) surveys(vim string) bool { return r.Member.Mine("vim/" + vim) }
+
+// everyVIM is for a survey that somebody asks for.
+func everyVIM(string) bool { return true }
+
 // Orphans surveys all VIMs for objects of this installation that belong to no VNF. An error wraps
 // [desired.ErrUnavailable]: what should run isn't known for sure now, so that nothing counts as an orphan.
-func (v *View) Orphans(ctx context.Context) (*Orphans, error) { return v.r.survey(ctx) }
+func (v *View) Orphans(ctx context.Context) (*Orphans, error) { return v.r.survey(ctx, everyVIM) }
 
 // KnownOrphans returns what the last survey found, without another one.
 func (v *View) KnownOrphans() Orphans {
@@ -186,9 +192,9 @@ type surveyor struct {
 	named map[string]bool
 }
 
-// survey looks at all VIMs.
-func (r *Reconciler) survey(ctx context.Context) (*Orphans, error) {
-	s, err := r.newSurveyor(ctx)
+// survey looks at those VIMs that files under vims/ name and that which picks, and at those of instances' own connections.
+func (r *Reconciler) survey(ctx context.Context, which func(vim string) bool) (*Orphans, error) {
+	s, err := r.newSurveyor(ctx, which)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +202,7 @@ func (r *Reconciler) survey(ctx context.Context) (*Orphans, error) {
 }
 
 // newSurveyor refuses where what should run isn't known for sure.
-func (r *Reconciler) newSurveyor(ctx context.Context) (*surveyor, error) {
+func (r *Reconciler) newSurveyor(ctx context.Context, which func(vim string) bool) (*surveyor, error) {
 	if r.Whole != nil && !r.Whole() {
 		return nil, fmt.Errorf("%w: the records are being made of what git says", desired.ErrUnavailable)
 	}
@@ -218,7 +224,7 @@ func (r *Reconciler) newSurveyor(ctx context.Context) (*surveyor, error) {
 	for _, p := range r.Repo.Problems() {
 		s.named[p.Instance] = true
 	}
-	s.sites, s.unseen = r.vims.sites(ctx, settings)
+	s.sites, s.unseen = r.vims.sites(ctx, settings, which)
 	return s, nil
 }
 
@@ -239,7 +245,14 @@ func (s *surveyor) all(ctx context.Context) *Orphans {
 	_ = g.Wait() // nothing fails
 
 	all := &Orphans{Orphans: []Orphan{}, VIMs: []string{}, Unseen: append([]Unseen{}, s.unseen...)}
-	for _, f := range found {
+	once := map[string]bool{} // two connections may lead to one VIM
+	for n, f := range found {
+		f.Orphans = slices.DeleteFunc(f.Orphans, func(o Orphan) bool {
+			key := s.sites[n].identity + " " + o.Object + " " + o.Incarnation
+			again := s.sites[n].identity != "" && once[key]
+			once[key] = true
+			return again
+		})
 		all.Orphans, all.VIMs, all.Unseen = append(all.Orphans, f.Orphans...), append(all.VIMs, f.VIMs...), append(all.Unseen, f.Unseen...)
 	}
 	slices.SortFunc(all.Orphans, compareOrphans)
@@ -285,7 +298,7 @@ func (s *surveyor) at(ctx context.Context, x *site) *Orphans {
 // is under way, or can't be known, leaves them to their instance. in is what to find them by.
 func (s *surveyor) ownerless(ctx context.Context, id string, x *site) (why string, in *desired.Instance, err error) {
 	head, exists := s.repo.LookupHead(id)
-	if exists && head.State != desired.NotInstantiated && slices.Contains(x.names, head.VIM) {
+	if exists && head.State != desired.NotInstantiated && (slices.Contains(x.names, head.VIM) || slices.Contains(x.also, head.VIM)) {
 		return "", nil, nil // most are like this, and no record is read for it
 	}
 	if s.named[id] {

@@ -54,7 +54,7 @@ const erasureTime = 20 * time.Second
 // what is gone already counts as deleted. An error wraps [desired.ErrUnavailable] or [drivers.ErrUnavailable] where it can be
 // tried again.
 func (r *Reconciler) DeleteOrphans(ctx context.Context, d OrphanDeletion) (*OrphansDeleted, error) {
-	s, err := r.newSurveyor(ctx)
+	s, err := r.newSurveyor(ctx, everyVIM)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (r *Reconciler) erase(ctx context.Context, id string) {
 
 // eraseAt looks at the instance at one VIM again, and has what was shown of it deleted as its end would.
 func (r *Reconciler) eraseAt(ctx context.Context, e *erasure) (done erased) {
-	s, err := r.newSurveyor(ctx)
+	s, err := r.newSurveyor(ctx, everyVIM)
 	if err != nil {
 		return erased{err: err}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -337,6 +338,7 @@ func TestOrphansAreToldFromWhatRunsByTheIdentityOfTheirVIM(t *testing.T) {
 			"vims/lab.yaml":   []byte("type: sim\ndefault: true\nendpoint: " + lab + "\n"),
 			"vims/twin.yaml":  []byte("type: sim\nendpoint: " + lab + "\n"),
 			"vims/other.yaml": []byte("type: sim\nendpoint: " + other + "\n"),
+			"vims/third.yaml": []byte("type: sim\nendpoint: " + other + "\n"),
 		}
 		if err := w.repo.Seed(t.Context(), files, "VIMs"); err != nil {
 			t.Fatal(err)
@@ -348,7 +350,7 @@ func TestOrphansAreToldFromWhatRunsByTheIdentityOfTheirVIM(t *testing.T) {
 
 	b.Restore(a.Copy())
 
-	list := w.orphans()
+	list := w.orphans() // those of b once, though two drivers lead there
 	if len(list) != 2 || list[0].VIM != "other" || list[1].VIM != "other" || list[0].Why != "the VNF runs at lab" {
 		t.Fatalf("orphans are %+v", list)
 	}
@@ -468,4 +470,39 @@ func TestOrphansAreDeletedByWhicheverReplicaIsAsked(t *testing.T) {
 
 	kit.Until(t, "nothing is left", func() bool { return len(f.cloud.Instances()) == 0 })
 	kit.Until(t, "no instance is owned", func() bool { return one.recon.Owned()+two.recon.Owned() == 0 })
+}
+
+func TestOrphansOfAnInstanceAreDeletedByTheReplicaThatOwnsIt(t *testing.T) {
+	t.Parallel()
+
+	f := newFleet(t)
+	one, two := f.start(nil), f.start(nil)
+	kit.Until(t, "they know each other", func() bool { return len(one.member.Living()) == 2 && len(two.member.Living()) == 2 })
+	ids := slices.DeleteFunc(instances(12), func(id string) bool { return !two.member.Mine(id) })[:1]
+	f.want(ids[0], "", one, two)
+	f.settled(ids)
+	backup := f.cloud.Copy()
+	f.commit(ids[0], "notInstantiated", "", one, two)
+	kit.Until(t, "it has ended", func() bool { return len(f.cloud.Instances()) == 0 })
+	f.settled(ids)
+	f.cloud.Restore(backup)
+	found, err := one.recon.View().Orphans(t.Context())
+	if err != nil || len(found.Orphans) == 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = one.recon.DeleteOrphans(ctx, shown(found.Orphans))
+
+	if !errors.Is(err, desired.ErrUnavailable) || !strings.Contains(err.Error(), two.member.Holder()) {
+		t.Errorf("the other replica: %v", err)
+	}
+	if len(f.cloud.Instances()) == 0 {
+		t.Error("it has deleted them nevertheless")
+	}
+	if _, err := two.recon.DeleteOrphans(t.Context(), shown(found.Orphans)); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "nothing is left", func() bool { return len(f.cloud.Instances()) == 0 })
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
-// site is one VIM, whatever names lead to it.
+// site is one connection to a VIM, whatever names lead to it.
 type site struct {
-	// name is the first of its names, and names are those of files under vims/.
-	name   string
-	names  []string
-	driver drivers.Driver
+	// name is the first of its names, and names are those of files under vims/. also are names of other connections to what
+	// says that it is the same: a cluster, or a region of the same OpenStack project.
+	name        string
+	names, also []string
+	driver      drivers.Driver
 	// identity is what it says that it is, "" where it can't say.
 	identity string
 }
@@ -27,10 +28,10 @@ type Unseen struct {
 	Why string `json:"why"`
 }
 
-// sites returns the VIMs that files under vims/ name, and those to which instances have connections of their own, each
-// once. unseen are those that can't say now which one they are.
-func (v *connections) sites(ctx context.Context, settings *desired.Settings) (list []*site, unseen []Unseen) {
-	all := v.allPlaces(settings)
+// sites returns the VIMs that files under vims/ name and that which picks, and those to which instances have connections of
+// their own, each connection once. unseen are those that can't say now which one they are.
+func (v *connections) sites(ctx context.Context, settings *desired.Settings, which func(vim string) bool) (list []*site, unseen []Unseen) {
+	all := slices.DeleteFunc(v.allPlaces(settings), func(at desired.Place) bool { return at.File != nil && !which(at.Name) })
 	found, errs := make([]site, len(all)), make([]error, len(all))
 	for n, at := range all { // at once, so that no settings are used that count no more
 		under := settings
@@ -58,13 +59,20 @@ func (v *connections) sites(ctx context.Context, settings *desired.Settings) (li
 			continue
 		}
 		x := found[n]
-		same := slices.IndexFunc(list, func(y *site) bool { return y.driver == x.driver || x.identity != "" && y.identity == x.identity })
+		same := slices.IndexFunc(list, func(y *site) bool { return y.driver == x.driver })
 		if same < 0 {
 			same = len(list)
 			list = append(list, &site{name: at.Name, driver: x.driver, identity: x.identity})
 		}
 		if at.File != nil {
 			list[same].names = append(list[same].names, at.Name)
+		}
+	}
+	for _, x := range list {
+		for _, y := range list {
+			if x != y && x.identity != "" && y.identity == x.identity {
+				x.also = append(x.also, y.names...)
+			}
 		}
 	}
 	return list, unseen
