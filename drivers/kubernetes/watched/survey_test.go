@@ -1,0 +1,92 @@
+package watched
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+)
+
+// noKinds is the mapper of an API server that serves nothing.
+type noKinds struct{}
+
+func (noKinds) Find(gk schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
+	return nil, &meta.NoKindMatchError{GroupKind: gk}
+}
+
+// made is an object of the instance that an installation applied, "" for none that is named.
+func made(kind, instance, installation string, fields map[string]any) *unstructured.Unstructured {
+	labels := map[string]any{manifest.LabelInstance: instance}
+	if installation != "" {
+		labels[manifest.LabelInstallation] = installation
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": kind,
+		"metadata": map[string]any{
+			"name": "of-" + instance, "namespace": "ns", "uid": kind + instance, "resourceVersion": "8", "creationTimestamp": "2026-05-04T03:02:01Z",
+			"labels": labels, "annotations": map[string]any{manifest.AnnotationDigest: "d"},
+		},
+	}}
+	for name, value := range fields {
+		u.Object[name] = value
+	}
+	return u
+}
+
+func TestASurveyNamesOnlyWhatThisInstallationMade(t *testing.T) {
+	c := NewCache(nil, noKinds{}, "a", slog.New(slog.DiscardHandler))
+	t.Cleanup(c.Close)
+	for gk, list := range map[schema.GroupKind][]any{
+		manifest.KindConfigMap: {made("ConfigMap", "ours", "a", nil), made("ConfigMap", "former", "", nil), made("ConfigMap", "theirs", "b", nil)},
+		manifest.KindPod:       {made("Pod", "theirs", "", map[string]any{"spec": map[string]any{}})},
+		manifest.KindNamespace: {made("Namespace", "gone", "a", nil)},
+	} {
+		k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}}
+		c.kinds[gk] = k
+		if err := k.Replace(list, "10"); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	ids, err := c.Instances(t.Context())
+
+	if err != nil || !slices.Equal(ids, []string{"ours"}) {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+func TestWhatTakesDataAlongSaysSo(t *testing.T) {
+	t.Parallel()
+
+	templates := []any{map[string]any{"metadata": map[string]any{"name": "data"}}}
+	set := func(policy string) *unstructured.Unstructured {
+		return made("StatefulSet", "i1", "a", map[string]any{"spec": map[string]any{"volumeClaimTemplates": templates,
+			"persistentVolumeClaimRetentionPolicy": map[string]any{"whenDeleted": policy}}})
+	}
+	for name, c := range map[string]struct {
+		gk   schema.GroupKind
+		u    *unstructured.Unstructured
+		want bool
+	}{
+		"a claim":                               {manifest.KindClaim, made("PersistentVolumeClaim", "i1", "a", nil), true},
+		"a StatefulSet that deletes its claims": {manifest.KindStatefulSet, set("Delete"), true},
+		"a StatefulSet that leaves its claims":  {manifest.KindStatefulSet, set("Retain"), false},
+		"what has no data":                      {manifest.KindConfigMap, made("ConfigMap", "i1", "a", nil), false},
+	} {
+		f := FactOf("a", c.gk, c.u)
+
+		v := newView([]*Fact{f})
+		v.creationFailure = newCreationFailures(func(types.UID, string) {}).of
+		o := v.object(f)
+
+		if o.Data != c.want || o.Created.IsZero() {
+			t.Errorf("%s: data %t, made at %s", name, o.Data, o.Created)
+		}
+	}
+}
