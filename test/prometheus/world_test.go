@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -402,6 +403,7 @@ func (w *world) fails() {
 		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"vdu1","image":"registry.example/pause:3.9"}]}}}}`), metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
 		t.Fatal(err)
 	}
+	w.leave(patched)
 	w.pushing.Store(true)
 	w.desired.PushFiles(map[string]string{
 		slow + "/vnf.yaml":    w.file(slow, slowVnfd, "vim: cluster\n"),
@@ -493,10 +495,35 @@ func (w *world) mends() {
 	w.operation(hooked, "FAILED_TEMP")
 	w.act(w.failing[hooked], "rollback")
 	w.certify(90 * 24 * time.Hour)
+	w.clear(patched)
 	w.replicas.mend(t)
 	w.quota(held, "9")
 	w.scale(held, 1)                                 // lifts the hold. Its end isn't awaited: the cluster tries again after pauses that have grown
 	w.main.Await(t, w.scale(fought, 1), "COMPLETED") // takes the place of the repair, which pauses for minutes
+}
+
+// leave makes an object that belongs to no VNF, in the namespace of the instance, as the restore of a cluster does.
+func (w *world) leave(dir string) {
+	w.t.Helper()
+	of, err := w.api.AppsV1().Deployments(w.at[dir]).Get(w.t.Context(), "vdu1", metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	const installation = "vnf.jibe.dev/installation"
+	_, err = w.api.CoreV1().ConfigMaps(w.at[dir]).Create(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left",
+		Labels:      map[string]string{"vnf.jibe.dev/instance": uuid.NewString(), installation: of.Labels[installation]},
+		Annotations: map[string]string{"vnf.jibe.dev/digest": "d"}}}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// clear deletes what [world.leave] has made.
+func (w *world) clear(dir string) {
+	w.t.Helper()
+	if err := w.api.CoreV1().ConfigMaps(w.at[dir]).Delete(w.t.Context(), "left", metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // quota bounds the pods of an instance's namespace, and returns when the bound is in force.
