@@ -217,8 +217,8 @@ func TestWhatIsUndoneEveryQuarterMinuteIsContended(t *testing.T) {
 		w.elapsed.Add(int64(15 * time.Second))
 		w.cloud.Drift(web)
 		w.until("it is repaired", func() bool {
-			op := last()
-			return len(w.operations(lcm.Heal)) == i+1 && (op.State == lcm.Completed || op.State == lcm.FailedTemp)
+			ops := w.operations(lcm.Heal) // read once: the next one may begin between two looks
+			return len(ops) == i+1 && (ops[i].State == lcm.Completed || ops[i].State == lcm.FailedTemp)
 		})
 	}
 	op := last()
