@@ -123,6 +123,7 @@ var rareFamilies = map[string]string{
 	"jibe_notification_failures_total":                                  "counter",
 	"jibe_notification_last_failure_timestamp_seconds":                  "gauge",
 	"jibe_notification_last_delivery_timestamp_seconds":                 "gauge",
+	"jibe_orphaned_objects":                                             "gauge", // once a survey was made
 	"jibe_project_instances":                                            "gauge",
 	"jibe_project_vnfcs":                                                "gauge",
 	"jibe_redis_epoch_timestamp_seconds":                                "gauge",
