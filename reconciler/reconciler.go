@@ -405,7 +405,11 @@ func (r *Reconciler) next(ctx context.Context) bool {
 			r.line.addAfter(id, u, after)
 		}
 	}
-	if !r.underway.Has(id) && !r.commits.has(id) && (!r.Member.Mine(id) || r.unknown(id)) {
+	gone := r.unknown(id)
+	if gone {
+		r.orphans.wake() // what is left of it is an orphan from now on
+	}
+	if !r.hasWork(id) && (!r.Member.Mine(id) || gone) {
 		r.handOver(ctx, id)
 	}
 	return true
