@@ -70,6 +70,9 @@ func hash(files desired.Files) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+func (*memRepo) Stale() error                 { return nil }
+func (*memRepo) Problems() []*desired.Problem { return nil }
+
 func (r *memRepo) head() string {
 	if len(r.commits) == 0 {
 		return ""

@@ -52,6 +52,7 @@ var remedies = map[string]remedy{
 	"git repack -adf":                    {why: "it makes chains of deltas no longer than git's own limit, which is below that of a push"},
 	"git tag -s":                         {why: "it makes the tag that the text asks for; which signatures of tags hold is proven in desired/packages"},
 	"git update-ref":                     {test: "TestADamagedBranchIsSetAgainByItsRemedy"},
+	"git update-ref -d":                  {test: "TestARefThatMisleadsIsFound"},
 	"jibe accept":                        {test: "TestABranchSetBackOnTheHostEndsNothingUntilItIsAccepted"},
 	"jibe audit verify":                  {test: "TestTheAuditLogOfADataDirectoryIsCheckedAndTheFirstBadLineNamed"},
 	"jibe backup":                        {test: "TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster"},

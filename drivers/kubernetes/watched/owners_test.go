@@ -70,6 +70,8 @@ func (everyKind) Find(gk schema.GroupKind, _ ...string) (*meta.RESTMapping, erro
 	}, nil
 }
 
+func (k everyKind) Renew(gk schema.GroupKind) (*meta.RESTMapping, error) { return k.Find(gk) }
+
 // listed is a cache whose watches have brought the objects, and no others, of every kind.
 func listed(t *testing.T, server http.RoundTripper, i manifest.Installation, objects ...*unstructured.Unstructured) *Cache {
 	t.Helper()

@@ -20,8 +20,10 @@ func (noKinds) Find(gk schema.GroupKind, _ ...string) (*meta.RESTMapping, error)
 	return nil, &meta.NoKindMatchError{GroupKind: gk}
 }
 
-// made is an object of the instance that an installation applied, "" for none that is named.
-func made(kind, instance, installation string, fields map[string]any) *unstructured.Unstructured {
+func (m noKinds) Renew(gk schema.GroupKind) (*meta.RESTMapping, error) { return m.Find(gk) }
+
+// applied is an object of the instance that an installation applied, "" for none that is named.
+func applied(kind, instance, installation string, fields map[string]any) *unstructured.Unstructured {
 	labels := map[string]any{manifest.LabelInstance: instance}
 	if installation != "" {
 		labels[manifest.LabelInstallation] = installation
@@ -43,9 +45,9 @@ func TestASurveyNamesOnlyWhatThisInstallationMade(t *testing.T) {
 	c := NewCache(nil, noKinds{}, "a", slog.New(slog.DiscardHandler))
 	t.Cleanup(c.Close)
 	for gk, list := range map[schema.GroupKind][]any{
-		manifest.KindConfigMap: {made("ConfigMap", "ours", "a", nil), made("ConfigMap", "former", "", nil), made("ConfigMap", "theirs", "b", nil)},
-		manifest.KindPod:       {made("Pod", "theirs", "", map[string]any{"spec": map[string]any{}})},
-		manifest.KindNamespace: {made("Namespace", "gone", "a", nil)},
+		manifest.KindConfigMap: {applied("ConfigMap", "ours", "a", nil), applied("ConfigMap", "former", "", nil), applied("ConfigMap", "theirs", "b", nil)},
+		manifest.KindPod:       {applied("Pod", "theirs", "", map[string]any{"spec": map[string]any{}})},
+		manifest.KindNamespace: {applied("Namespace", "gone", "a", nil)},
 	} {
 		k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}}
 		c.kinds[gk] = k
@@ -66,7 +68,7 @@ func TestWhatTakesDataAlongSaysSo(t *testing.T) {
 
 	templates := []any{map[string]any{"metadata": map[string]any{"name": "data"}}}
 	set := func(policy string) *unstructured.Unstructured {
-		return made("StatefulSet", "i1", "a", map[string]any{"spec": map[string]any{"volumeClaimTemplates": templates,
+		return applied("StatefulSet", "i1", "a", map[string]any{"spec": map[string]any{"volumeClaimTemplates": templates,
 			"persistentVolumeClaimRetentionPolicy": map[string]any{"whenDeleted": policy}}})
 	}
 	for name, c := range map[string]struct {
@@ -74,10 +76,10 @@ func TestWhatTakesDataAlongSaysSo(t *testing.T) {
 		u    *unstructured.Unstructured
 		want bool
 	}{
-		"a claim":                               {manifest.KindClaim, made("PersistentVolumeClaim", "i1", "a", nil), true},
+		"a claim":                               {manifest.KindClaim, applied("PersistentVolumeClaim", "i1", "a", nil), true},
 		"a StatefulSet that deletes its claims": {manifest.KindStatefulSet, set("Delete"), true},
 		"a StatefulSet that leaves its claims":  {manifest.KindStatefulSet, set("Retain"), false},
-		"what has no data":                      {manifest.KindConfigMap, made("ConfigMap", "i1", "a", nil), false},
+		"what has no data":                      {manifest.KindConfigMap, applied("ConfigMap", "i1", "a", nil), false},
 	} {
 		f := FactOf("a", c.gk, c.u)
 
