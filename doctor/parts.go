@@ -77,9 +77,6 @@ func (t *Target) desired(ctx context.Context) Finding {
 	if f := t.connected(ctx, dir); f.State != OK {
 		return f
 	}
-	if f := misleading(ctx, dir, branch); f.State != OK {
-		return f
-	}
 	return ok("branch %s is at %.12s, and all that refs lead to is there", branch, head)
 }
 
@@ -112,6 +109,21 @@ func (t *Target) connected(ctx context.Context, dir string) Finding {
 	return found(Failed, "Put the repository back from a backup or a clone.", "%s isn't whole: %v", dir, err)
 }
 
+// refNames looks at the names of branches and tags, in the desired repository and in those of packages.
+func (t *Target) refNames(ctx context.Context, packages []string) Finding {
+	branch := t.Branch
+	if branch == "" {
+		branch = "main"
+	}
+	found := misleading(ctx, t.path("desired.git"), branch)
+	for _, dir := range packages {
+		if found.State == OK {
+			found = misleading(ctx, dir, "")
+		}
+	}
+	return found
+}
+
 // misleading looks for branches and tags that an earlier version took, and whose names git takes for something else.
 // Without a branch, the repository's HEAD names it.
 func misleading(ctx context.Context, dir, branch string) Finding {
@@ -126,7 +138,7 @@ func misleading(ctx context.Context, dir, branch string) Finding {
 	}
 	for ref := range strings.FieldsSeq(out) {
 		if why := gitrepo.MisleadingRef(ref, branch); why != "" {
-			return found(Failed, fmt.Sprintf("Look who brought it, and remove it: git -C %s update-ref -d %s", dir, ref),
+			return found(Failed, fmt.Sprintf("Look who brought it. What still needs its commit (a package's version) gets another tag first; then remove it: git -C %s update-ref -d %s", dir, ref),
 				"%s misleads who has fetched it: %s", ref, why)
 		}
 	}

@@ -78,12 +78,10 @@ func (t *Target) Checks(ctx context.Context) []Check {
 			if f := t.connected(ctx, dir); f.State != OK {
 				return f
 			}
-			if f := misleading(ctx, dir, ""); f.State != OK {
-				return f
-			}
 			return t.hook(dir)
 		}})
 	}
+	list = append(list, Check{Name: "names of refs", Run: func(ctx context.Context) Finding { return t.refNames(ctx, locals) }})
 	if err == nil {
 		list = append(list, t.ofSettings(settings)...)
 	}
