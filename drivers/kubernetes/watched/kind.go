@@ -24,6 +24,7 @@ type kindCache struct {
 	synced  bool
 	err     error     // why the server isn't seen now
 	since   time.Time // when err began, or the wait for the first list; zero while the kind is seen
+	tried   time.Time // when it was last asked for in vain
 	end     func()    // ends the present watch
 	// goneUntil is for how long the kind counts as gone, unless definitions have changed since goneAt.
 	goneUntil time.Time
@@ -226,7 +227,7 @@ func (k *kindCache) failing(err error) {
 	defer k.cache.mu.Unlock()
 
 	was := k.err
-	k.err = err
+	k.err, k.tried = err, time.Now()
 	if was != nil {
 		return
 	}

@@ -29,13 +29,16 @@ func withOnce(ctx context.Context) (context.Context, *once) {
 	return context.WithValue(ctx, onceKey{}, o), o
 }
 
+// retryAfterMost is the longest pause that is taken from an answer: a proxy may ask for an hour.
+const retryAfterMost = 30 * time.Second
+
 // wait waits for as long as the server asked for, at most until ctx ends.
 func (o *once) wait(ctx context.Context) {
 	if o.after <= 0 {
 		return
 	}
 	select {
-	case <-time.After(o.after):
+	case <-time.After(min(o.after, retryAfterMost)):
 	case <-ctx.Done():
 	}
 }

@@ -198,6 +198,9 @@ func (c *Cache) putStray(instance string, o owner, found *unstructured.Unstructu
 	if k == nil || k.void {
 		return
 	}
+	if !f.stray && k.synced && f.version != 0 && f.version <= k.version {
+		return // its watch has passed this version, and may have deleted it
+	}
 	k.put(f)
 	if f.stray && f.Deleting {
 		c.lookAgainSoon(instance)

@@ -288,3 +288,20 @@ func TestAnOwnerThatHasItsLabelAgainIsNoStray(t *testing.T) {
 		t.Errorf("asked for %q, which the watch brings", got)
 	}
 }
+
+// The answer to a look at an owner may come after its watch has deleted it.
+func TestAnOwnerThatItsWatchDeletedStaysGone(t *testing.T) {
+	t.Parallel()
+
+	c := listed(t, &namedObjects{}, "")
+	gk := schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	old := workload(t, "StatefulSet", "db", "labels: {"+labelledI1+"}")
+	if err := c.kinds[gk].Bookmark("9"); err != nil { // it had version 7, and was deleted by 9
+		t.Fatal(err)
+	}
+
+	c.putStray("i1", owner{gk: gk, namespace: "ns", name: "db", uid: old.GetUID()}, old, func(*Fact) bool { return true })
+	if c.Get(gk, manifest.Key(gk, "ns", "db")) != nil {
+		t.Error("it is there again, and no watch will ever delete it")
+	}
+}

@@ -30,7 +30,8 @@ const (
 type outOfSight struct {
 	gk    schema.GroupKind
 	since time.Time
-	err   error // nil while its first list is awaited
+	tried time.Time // when it was last asked for in vain
+	err   error     // nil while its first list is awaited
 }
 
 // lacking returns a kind that is needed and can't be seen, and one whose first list is awaited; nil for none.
@@ -41,7 +42,7 @@ func (c *Cache) lacking(needed map[schema.GroupKind]bool) (failed, pending *outO
 		if k == nil || k.err == nil && k.synced {
 			continue
 		}
-		at := &outOfSight{gk, k.since, k.err}
+		at := &outOfSight{gk, k.since, k.tried, k.err}
 		throttled := apierrors.IsTooManyRequests(k.err) && time.Since(k.since) < unlistedAfter // it asked to be asked again
 		switch {
 		case throttled && k.synced:
@@ -82,10 +83,20 @@ func (c *Cache) unlisted(ctx context.Context, k *outOfSight) error {
 	if err == nil {
 		err = fmt.Errorf("no answer to the list since %s", k.since.UTC().Format(time.RFC3339))
 	}
-	if c.answers(ctx, k.since) {
+	if !k.awaited() && c.answers(ctx, k.since) {
 		return &drivers.UnlistedError{Kind: manifest.KindName(k.gk), Since: k.since, Err: err}
 	}
 	return fmt.Errorf("watch %s: %w", k.gk.Kind, Unavailable(err))
+}
+
+// awaited reports whether the last error was of the connection, and the list that was begun since may be a slow one:
+// an outage leaves its error until the first list after it is there.
+func (o *outOfSight) awaited() bool {
+	var said apierrors.APIStatus
+	if o.err == nil || isForbidden(o.err) || errors.As(o.err, &said) {
+		return false
+	}
+	return manifest.InfoOf(o.gk).Always || time.Since(o.tried) < unlistedAfter
 }
 
 // answers reports whether the API server has answered a request that began after the time, and not long ago.

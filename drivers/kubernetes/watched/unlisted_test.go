@@ -242,6 +242,33 @@ func TestAVIMThatIsAwayIsNoKindOutOfSight(t *testing.T) {
 	})
 }
 
+// An outage leaves its error until the first list after it is there, and that list may be a long one.
+func TestAListAfterAnOutageIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGadgetCluster()
+		c, _ := g.cache(t)
+		if err := look(t, c, manifest.KindConfigMap, kindGadget); err != nil {
+			t.Fatal(err)
+		}
+		g.change(true, func() { g.down = true })
+		kit.Pass(3 * unlistedAfter)
+
+		g.set(func() { g.silent = true })
+		g.change(false, func() { g.down = false })
+		kit.Pass(retryMost) // by then it is asked again
+		err := look(t, c, manifest.KindConfigMap, kindGadget)
+		if _, ok := errors.AsType[*drivers.UnlistedError](err); ok || !errors.Is(err, drivers.ErrUnavailable) {
+			t.Errorf("while the list is awaited: %v", err)
+		}
+		kit.Pass(unlistedAfter)
+		err = look(t, c, manifest.KindConfigMap, kindGadget)
+		if _, ok := errors.AsType[*drivers.UnlistedError](err); !ok {
+			t.Errorf("where it doesn't come: %v, want an error of the kind", err)
+		}
+	})
+}
+
 func TestAVersionThatIsServedNoMoreTakesNoObjects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
