@@ -7,11 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // clash is a folder that is spelled like others next to it but for case or the Unicode form. A clone on macOS or Windows
@@ -28,86 +24,10 @@ func (c clash) problem(dir, remedy string) *desired.Problem {
 		Remedy:  remedy}
 }
 
-// foldName returns the same text for names that differ only in case or Unicode form.
-func foldName(name string) string {
-	return norm.NFC.String(cases.Fold().String(norm.NFC.String(name)))
-}
-
-// isFolded reports whether a name is its own folded one, as nearly all are.
-func isFolded(name string) bool {
-	return !strings.ContainsFunc(name, func(c rune) bool { return c >= 0x80 || 'A' <= c && c <= 'Z' })
-}
-
-// spelledAlike returns the names in a tree that are spelled like another one, nil for none.
-func spelledAlike(t *git.Tree) map[string]bool {
-	var odd []string
-	names := make([]string, t.Len())
-	for i := range names {
-		if names[i] = t.At(i).Name; !isFolded(names[i]) {
-			odd = append(odd, names[i])
-		}
-	}
-	if len(odd) == 0 {
-		return nil
-	}
-
-	by := make(map[string][]string, len(names))
-	for _, name := range names {
-		key := foldName(name)
-		by[key] = append(by[key], name)
-	}
-	var out map[string]bool
-	for _, name := range odd {
-		alike := by[foldName(name)]
-		if len(alike) < 2 {
-			continue
-		}
-		if out == nil {
-			out = map[string]bool{}
-		}
-		for _, a := range alike {
-			out[a] = true
-		}
-	}
-	return out
-}
-
-// clashesBelow returns the clashes of a directory's path below instances/.
-func (r *Reader) clashesBelow(ctx context.Context, root, dir string) ([]clash, error) {
-	all, err := r.clashes(ctx, root, dir)
-	return slices.DeleteFunc(all, func(c clash) bool { return c.path == instancesDir }), err
-}
-
-// clashes returns the clashes on the way from a root tree to a directory, the outermost first.
-func (r *Reader) clashes(ctx context.Context, root, dir string) ([]clash, error) {
-	var out []clash
-	at, hash := "", root
-	for name := range strings.SplitSeq(dir, "/") {
-		t, err := r.tree(ctx, hash)
-		if err != nil {
-			return nil, r.damaged("folder "+at, err)
-		}
-		if spelledAlike(t)[name] {
-			c := clash{path: path.Join(at, name)}
-			for _, e := range t.Entries() {
-				if e.Name != name && foldName(e.Name) == foldName(name) {
-					c.others = append(c.others, path.Join(at, e.Name))
-				}
-			}
-			out = append(out, c)
-		}
-		e, ok := t.Find(name)
-		if !ok || !e.IsDir() {
-			break
-		}
-		at, hash = path.Join(at, name), e.Hash
-	}
-	return out, nil
-}
-
 // checkSpelling refuses a new instance of which a folder clashes.
 func (r *Reader) checkSpelling(ctx context.Context, oldRoot, root string, dirs []dirChange) ([]*desired.Problem, error) {
-	top, err := r.clashes(ctx, root, instancesDir)
+	old, now := r.spellingAt(oldRoot), r.spellingAt(root)
+	top, err := now.clashes(ctx, instancesDir)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +37,14 @@ func (r *Reader) checkSpelling(ctx context.Context, oldRoot, root string, dirs [
 		if d.before != "" || d.after == "" || !d.clashes && len(top) == 0 {
 			continue
 		}
-		all, err := r.clashes(ctx, root, d.dir)
+		all, err := now.clashes(ctx, d.dir)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range all {
-			_, known, err := r.lookupPath(ctx, oldRoot, c.path) // what was there before isn't this push's fault
+			_, known, err := old.entry(ctx, c.path) // what was there before isn't this push's fault
 			if err != nil {
-				return nil, r.damaged("folder "+c.path, err)
+				return nil, err
 			}
 			if !known {
 				out = append(out, c.problem(d.dir, "rename the new one"))
@@ -137,7 +57,7 @@ func (r *Reader) checkSpelling(ctx context.Context, oldRoot, root string, dirs [
 
 // holdClashes holds the new instances of a move in folders that clash and weren't there first: a forge has no hook that
 // refuses them. What is in effect goes on, also where it is moved to such a folder.
-func (r *Reader) holdClashes(ctx context.Context, x *index, m *headMove, head, root string) error {
+func (r *Reader) holdClashes(ctx context.Context, x *index, m *headMove, head string, at *spelling) error {
 	lost := map[string]bool{}
 	for _, l := range m.losses {
 		lost[l.now.Dir] = true
@@ -147,7 +67,7 @@ func (r *Reader) holdClashes(ctx context.Context, x *index, m *headMove, head, r
 		if s == nil || !s.clashes || lost[s.rev.Dir] {
 			continue
 		}
-		held, err := r.heldForClash(ctx, s, root, first)
+		held, err := r.heldForClash(ctx, s, at, first)
 		if err != nil {
 			return err
 		}
@@ -166,7 +86,7 @@ func (r *Reader) holdClashes(ctx context.Context, x *index, m *headMove, head, r
 // of Jibe let it begin. r.move is held.
 func (r *Repo) recoverClashes(ctx context.Context, operated map[string]desired.Revision) error {
 	r.mu.RLock()
-	head, root, x := r.head, r.root, r.index.clone()
+	head, at, x := r.head, r.spellingAt(r.root), r.index.clone()
 	r.mu.RUnlock()
 	first := r.firstSpelling(ctx, head)
 	for dir, s := range x.alike.all() {
@@ -174,7 +94,7 @@ func (r *Repo) recoverClashes(ctx context.Context, operated map[string]desired.R
 		if owner == nil || owner.rev.Dir != dir {
 			continue
 		}
-		held, err := r.heldForClash(ctx, s, root, first)
+		held, err := r.heldForClash(ctx, s, at, first)
 		if err != nil {
 			return err
 		}
@@ -203,11 +123,11 @@ func (s *slot) inEffectAlike(held *slot) *slot {
 }
 
 // heldForClash returns the slot of an instance that is held, nil if it may go on.
-func (r *Reader) heldForClash(ctx context.Context, s *slot, root string, first func(c clash) (bool, error)) (*slot, error) {
+func (r *Reader) heldForClash(ctx context.Context, s *slot, at *spelling, first func(c clash) (bool, error)) (*slot, error) {
 	if s.rev.Instance == "" {
 		return nil, nil
 	}
-	all, err := r.clashesBelow(ctx, root, s.rev.Dir)
+	all, err := at.clashesBelow(ctx, s.rev.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -252,47 +172,49 @@ func (r *Reader) firstSpelling(ctx context.Context, head string) func(c clash) (
 }
 
 // endClashes adds to the move the instances that have a problem for a clash that is gone: no directory differs for them.
-func (r *Reader) endClashes(ctx context.Context, x *index, m *headMove, head, root string) error {
+func (r *Reader) endClashes(ctx context.Context, x *index, m *headMove, head string, at *spelling) error {
 	moves := make(map[string]bool, len(m.changes))
 	for _, c := range m.changes {
 		moves[c.dir] = true
 	}
+
+	var ended []dirChange
 	for dir, s := range x.alike.all() {
 		if moves[dir] || s.rev.Instance != "" && s.alike == nil {
 			continue
 		}
-		all, err := r.clashesBelow(ctx, root, dir)
+		all, err := at.clashesBelow(ctx, dir)
 		if err != nil {
 			return err
 		}
 		if len(all) > 0 {
 			continue
 		}
-		c, now, err := r.readSlot(ctx, root, dir, head)
+		c, err := r.changeTo(ctx, at, dir)
 		if err != nil {
 			return err
 		}
-		m.changes, m.slots = append(m.changes, c), append(m.slots, now)
+		ended = append(ended, c)
 	}
-	return nil
+	if len(ended) == 0 {
+		return nil
+	}
+
+	slots, err := r.readSlots(ctx, ended, head)
+	m.changes, m.slots = append(m.changes, ended...), append(m.slots, slots...)
+	return err
 }
 
-// readSlot reads the instance in one directory below a root tree.
-func (r *Reader) readSlot(ctx context.Context, root, dir, commit string) (dirChange, *slot, error) {
+// changeTo returns the change to what stands in an instance's directory.
+func (r *Reader) changeTo(ctx context.Context, at *spelling, dir string) (dirChange, error) {
 	c := dirChange{dir: dir}
-	e, ok, err := r.lookupPath(ctx, root, dir)
-	if err != nil {
-		return c, nil, r.damaged(dir, err)
+	e, ok, err := at.entry(ctx, dir)
+	if err != nil || !ok || !e.IsDir() {
+		return c, err
 	}
-	if ok && e.IsDir() {
-		c.after = e.Hash
-		if c.file, _, err = r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
-			return c, nil, r.damaged(dir, err)
-		}
+	c.after = e.Hash
+	if c.file, _, err = r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
+		return c, r.damaged(dir, err)
 	}
-	slots, err := r.readSlots(ctx, []dirChange{c}, commit)
-	if err != nil {
-		return c, nil, err
-	}
-	return c, slots[0], nil
+	return c, nil
 }

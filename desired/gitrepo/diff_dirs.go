@@ -35,7 +35,7 @@ type pairNode struct {
 	files         bool      // a file that could be meant as an instance's differs
 	loose         bool      // an entry that is no folder differs and is in no instance's directory
 	subs          []namedPair
-	clashes       map[string]bool // names after that are spelled like another one, see clash
+	clashes       map[string][]string // names after that are spelled like another one, see clash
 	// sums count what differs, for each depth at which the pair stands: nearly always one.
 	sums []pairSum
 }
@@ -214,7 +214,7 @@ func (ns pairNodes) unfold(p pair, at dirChange, depth int, out []dirChange) []d
 	}
 	for _, s := range n.subs {
 		if below, _ := ns[s.pair].sum(depth + 1); below.many > 0 {
-			out = ns.unfold(s.pair, dirChange{dir: path.Join(at.dir, s.name), clashes: at.clashes || n.clashes[s.name]}, depth+1, out)
+			out = ns.unfold(s.pair, dirChange{dir: path.Join(at.dir, s.name), clashes: at.clashes || n.clashes[s.name] != nil}, depth+1, out)
 		}
 	}
 	return out

@@ -338,7 +338,7 @@ func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head, oldRoot
 	if err := r.endAbsences(ctx, x, m, root); err != nil {
 		return err
 	}
-	if err := r.endClashes(ctx, x, m, head, root); err != nil {
+	if err := r.endClashes(ctx, x, m, head, r.spellingAt(root)); err != nil {
 		return err
 	}
 	before := make([]*slot, len(m.changes))

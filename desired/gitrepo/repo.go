@@ -377,7 +377,7 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 		return err
 	}
 	if r.recovered {
-		if err := r.holdClashes(ctx, x, &m, head, root); err != nil {
+		if err := r.holdClashes(ctx, x, &m, head, r.spellingAt(root)); err != nil {
 			return err
 		}
 	}

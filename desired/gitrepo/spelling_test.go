@@ -1,0 +1,108 @@
+package gitrepo
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// bothCases has half of the instances in a site's folder, and half in one that is spelled alike.
+func bothCases(id string) string {
+	site := "berlin"
+	if id[len(id)-1]%2 == 1 {
+		site = "Berlin"
+	}
+	return "instances/" + site + "/" + id
+}
+
+// countedSpelling is the spelling at a root, which counts the trees that it reads.
+func countedSpelling(r *Reader, root string) (*spelling, *int) {
+	s, n := r.spellingAt(root), new(int)
+	load := s.load
+	s.load = func(ctx context.Context, hash string) (*git.Tree, error) {
+		*n++
+		return load(ctx, hash)
+	}
+	return s, n
+}
+
+func TestFoldersSpelledAlikeAreReadOnceForAllInstances(t *testing.T) {
+	t.Parallel()
+
+	dir := manyInstances(t, 60, bothCases)
+	r := openRepo(t, Options{Dir: dir})
+	head, root := r.Head(), r.root
+	if n := r.index.alike.len(); n != 60 {
+		t.Fatalf("%d instances are in folders spelled alike", n)
+	}
+	m, err := r.prepareMove(t.Context(), "", root, head, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const folders = 4 // the root, instances/, and both sites
+	at, reads := countedSpelling(r.Reader, root)
+	if err := r.holdClashes(t.Context(), newIndex(), &m, head, at); err != nil {
+		t.Fatal(err)
+	}
+	if *reads > folders {
+		t.Errorf("%d trees are read to hold what clashes", *reads)
+	}
+	for _, s := range m.slots {
+		if s.rev.Instance != "" {
+			t.Errorf("%s isn't held", s.rev.Dir)
+		}
+	}
+
+	x, still := newIndex(), headMove{}
+	x.apply(m)
+	at, reads = countedSpelling(r.Reader, root)
+	if err := r.endClashes(t.Context(), x, &still, head, at); err != nil {
+		t.Fatal(err)
+	}
+	if *reads > folders || len(still.changes) > 0 {
+		t.Errorf("%d trees are read while it clashes; %d instances are let go", *reads, len(still.changes))
+	}
+
+	person := commitTo(t, dir)
+	person.move("instances/Berlin", "instances/hamburg")
+	renamed := person.push("Rename it")
+	root, err = r.rootOf(t.Context(), renamed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, reads = countedSpelling(r.Reader, root)
+	if err := r.endClashes(t.Context(), x, &still, renamed, at); err != nil {
+		t.Fatal(err)
+	}
+	if *reads > folders || len(still.changes) != 60 {
+		t.Errorf("%d trees are read once it doesn't clash; %d instances are let go", *reads, len(still.changes))
+	}
+}
+
+// BenchmarkSpelledAlike is a commit, and a start, while two folders of a site are spelled alike: what differs from one to the
+// other should be the size alone.
+func BenchmarkSpelledAlike(b *testing.B) {
+	for _, n := range []int{5_000, 50_000} {
+		dir := manyInstances(b, n, bothCases)
+		r := openRepo(b, Options{Dir: dir})
+		m, err := r.prepareMove(b.Context(), "", r.root, r.Head(), 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				held, x := headMove{changes: m.changes, slots: append([]*slot{}, m.slots...)}, newIndex()
+				if err := r.holdClashes(b.Context(), x, &held, r.Head(), r.spellingAt(r.root)); err != nil {
+					b.Fatal(err)
+				}
+				x.apply(held)
+				if err := r.endClashes(b.Context(), x, &headMove{}, r.Head(), r.spellingAt(r.root)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
