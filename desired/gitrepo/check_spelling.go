@@ -62,7 +62,7 @@ func (r *Reader) holdClashes(ctx context.Context, x *index, m *headMove, head st
 	for _, l := range m.losses {
 		lost[l.now.Dir] = true
 	}
-	first := r.firstSpelling(ctx, head)
+	first := r.firstSpelling(ctx, head, nil)
 	for i, s := range m.slots {
 		if s == nil || !s.clashes || lost[s.rev.Dir] {
 			continue
@@ -88,7 +88,7 @@ func (r *Repo) recoverClashes(ctx context.Context, operated map[string]desired.R
 	r.mu.RLock()
 	head, at, x := r.head, r.spellingAt(r.root), r.index.clone()
 	r.mu.RUnlock()
-	first := r.firstSpelling(ctx, head)
+	first := r.firstSpelling(ctx, head, operated)
 	for dir, s := range x.alike.all() {
 		owner := x.byID.get(s.rev.Instance)
 		if owner == nil || owner.rev.Dir != dir {
@@ -145,30 +145,6 @@ func (r *Reader) heldForClash(ctx context.Context, s *slot, at *spelling, first 
 		return held, nil
 	}
 	return nil, nil
-}
-
-// firstSpelling returns a function that reports whether a folder that clashes was there before the others, going back from
-// a commit along its first parents. Of those that came with one commit none was first.
-func (r *Reader) firstSpelling(ctx context.Context, head string) func(c clash) (bool, error) {
-	known := map[string]string{} // the one that was first, by any of them
-
-	return func(c clash) (bool, error) {
-		if first, ok := known[c.path]; ok {
-			return first == c.path, nil
-		}
-		all := append([]string{c.path}, c.others...)
-		first, err := r.firstOf(ctx, head, all, func(root, p string) (bool, error) {
-			_, ok, err := r.lookupPath(ctx, root, p)
-			return ok, err
-		})
-		if err != nil {
-			return false, err
-		}
-		for _, p := range all {
-			known[p] = first
-		}
-		return first == c.path, nil
-	}
 }
 
 // endClashes adds to the move the instances that have a problem for a clash that is gone: no directory differs for them.

@@ -37,6 +37,7 @@ type Reader struct {
 	parsed  *lru.Cache[*desired.Instance] // by tree, and by directory where the id depends on it
 	granted *lru.Cache[*desired.Granted]  // by tree; nil where a directory has no granted.yaml
 	forms   *desired.Forms
+	firsts  *lru.Cache[firstSpelled] // by the paths of the folders
 	authors authors
 	cut     cutHistory
 	// pushed says who pushed up to a commit, nil where nobody is known; nil knows none.
@@ -54,6 +55,7 @@ func newReader(runner git.Runner, branch string, cacheBytes int) *Reader {
 		parsed:  lru.New[*desired.Instance](cacheBytes/2, cacheBytes/8),
 		granted: lru.New[*desired.Granted](cacheBytes/8, cacheBytes/16),
 		forms:   desired.NewForms(cacheBytes / 8),
+		firsts:  lru.New[firstSpelled](1<<20, 1<<16),
 	}
 }
 

@@ -1,12 +1,12 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
@@ -102,7 +102,7 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	for _, d := range dirs {
 		files = append(files, path.Join(d, desired.InstanceFile))
 	}
-	first, err := r.firstOf(ctx, head, files, func(root, file string) (bool, error) {
+	first, _, err := r.firstOf(ctx, head, "", files, func(root, file string) (bool, error) {
 		data, err := r.fileAt(ctx, root, file)
 		if errors.Is(err, desired.ErrNotFound) {
 			return false, nil
@@ -119,44 +119,65 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	return path.Dir(first), nil
 }
 
-// firstOf returns the path that was there when no other was, going back from a commit along its first parents; "" where they
-// came together. is reports whether a path counts below a root tree.
-func (r *Reader) firstOf(ctx context.Context, head string, paths []string, is func(root, p string) (bool, error)) (string, error) {
-	out, err := r.git.Run(ctx, append([]string{"--literal-pathspecs", "rev-list", "--first-parent", head, "--"}, paths...)...)
-	if err != nil {
-		return "", err
-	}
-	for commit := range strings.Lines(out) {
-		c, err := r.commit(ctx, strings.TrimSpace(commit))
-		if err != nil {
-			return "", err
-		}
-		if len(c.Parents) == 0 {
-			return "", nil
-		}
-		root, err := r.rootOf(ctx, c.Parents[0])
-		if err != nil {
-			return "", err
-		}
+// standing says how a look along the branch's first parents ended.
+type standing int
 
-		var had []string
-		for _, p := range paths {
-			ok, err := is(root, p)
-			if err != nil {
-				return "", err
-			}
-			if ok {
-				had = append(had, p)
-			}
+const (
+	decided   standing = iota // where one path was there alone, or none was
+	undecided                 // at the commit from which on the history was asked for: all were there
+	cutShort                  // where the history was cut: all were there
+)
+
+// firstOf returns the path that was there when no other was, going back from a commit along its first parents; "" where they
+// came together. It goes no further than since, "" for all of the history. is reports whether a path counts below a root tree.
+func (r *Reader) firstOf(ctx context.Context, head, since string, paths []string, is func(root, p string) (bool, error)) (string, standing, error) {
+	args := []string{"--literal-pathspecs", "rev-list", "--first-parent", head}
+	if since != "" {
+		args = append(args, "^"+since)
+	}
+	first, ended, failed := "", undecided, error(nil)
+	err := r.git.Lines(ctx, func(commit string) bool {
+		first, ended, failed = r.firstBefore(ctx, commit, paths, is)
+		return failed == nil && ended == undecided
+	}, append(append(args, "--"), paths...)...)
+	return first, ended, cmp.Or(failed, err)
+}
+
+// firstBefore returns the one of the paths that was there before a commit, "" for none.
+func (r *Reader) firstBefore(ctx context.Context, commit string, paths []string, is func(root, p string) (bool, error)) (string, standing, error) {
+	c, err := r.commit(ctx, commit)
+	if err != nil {
+		return "", undecided, err
+	}
+	if len(c.Parents) == 0 {
+		cut, err := r.cut.commits(r.git.Dir)
+		if cut[commit] {
+			return "", cutShort, err
 		}
-		switch len(had) {
-		case 0:
-			return "", nil
-		case 1:
-			return had[0], nil
+		return "", decided, err
+	}
+	root, err := r.rootOf(ctx, c.Parents[0])
+	if err != nil {
+		return "", undecided, err
+	}
+
+	var had []string
+	for _, p := range paths {
+		ok, err := is(root, p)
+		if err != nil {
+			return "", undecided, err
+		}
+		if ok {
+			had = append(had, p)
 		}
 	}
-	return "", nil
+	switch len(had) {
+	case 0:
+		return "", decided, nil
+	case 1:
+		return had[0], decided, nil
+	}
+	return "", undecided, nil
 }
 
 // recoverLost finds the instances that ran, and whose ids head has lost.

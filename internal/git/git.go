@@ -1,7 +1,9 @@
 package git
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,18 +201,55 @@ func (r Runner) run(ctx context.Context, stdin io.Reader, args []string) (string
 	said := &tailBuffer{}
 	cmd.Stdout, cmd.Stderr, cmd.Stdin = &out, said, stdin
 	if err := cmd.Run(); err != nil {
-		e := &Error{Command: subcommand(args), Code: -1, Stderr: said.String(), err: err}
-		if ctx.Err() != nil {
-			e.err = ctx.Err()
-		} else if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			e.Code = exit.ExitCode()
-		}
-		if r.Clone != "" {
-			e.Command += " in " + r.Clone
-		}
-		return out.String(), e
+		return out.String(), r.failure(ctx, args, said, err)
 	}
 	return out.String(), nil
+}
+
+// Lines calls fn with each line of a git command's standard output as git writes it, until fn returns false. The command
+// ends then: what it would go on to find is not waited for.
+func (r Runner) Lines(ctx context.Context, fn func(line string) bool, args ...string) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd, said := r.Command(running, args...), &tailBuffer{}
+	cmd.Stderr = said
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return r.failure(ctx, args, said, err)
+	}
+
+	stopped, lines := false, bufio.NewScanner(out)
+	for !stopped && lines.Scan() {
+		stopped = !fn(lines.Text())
+	}
+	if stopped || lines.Err() != nil {
+		cancel()
+	}
+	err = cmd.Wait()
+	if stopped {
+		return nil
+	}
+	if err = cmp.Or(lines.Err(), err); err != nil {
+		return r.failure(ctx, args, said, err)
+	}
+	return nil
+}
+
+// failure returns the error of a command that failed.
+func (r Runner) failure(ctx context.Context, args []string, said *tailBuffer, err error) *Error {
+	e := &Error{Command: subcommand(args), Code: -1, Stderr: said.String(), err: err}
+	if ctx.Err() != nil {
+		e.err = ctx.Err()
+	} else if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		e.Code = exit.ExitCode()
+	}
+	if r.Clone != "" {
+		e.Command += " in " + r.Clone
+	}
+	return e
 }
 
 // subcommand is git's subcommand among its arguments.

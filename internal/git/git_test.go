@@ -77,6 +77,32 @@ func TestAnErrorSaysWhatGitSaidWithoutCredentials(t *testing.T) {
 	}
 }
 
+func TestLinesAreReadUntilOneIsEnough(t *testing.T) {
+	r := newRepository(t, filepath.Join(t.TempDir(), "r.git"))
+	endless := []string{"-c", "alias.endless=!yes", "endless"}
+	n := 0
+	err := r.Lines(t.Context(), func(line string) bool {
+		n++
+		return line == "y" && n < 3
+	}, endless...)
+	if err != nil || n != 3 {
+		t.Errorf("%d lines were read, %v", n, err)
+	}
+
+	var said []string
+	all := func(line string) bool { said = append(said, line); return true }
+	if err := r.Lines(t.Context(), all, "rev-parse", "--is-bare-repository", "--is-inside-git-dir"); err != nil || len(said) != 2 || said[0] != "true" {
+		t.Errorf("git said %q, %v", said, err)
+	}
+	if err := r.Lines(t.Context(), all, "rev-parse", "--verify", "--quiet", "nothing"); ExitCode(err) != 1 {
+		t.Errorf("rev-parse = %v, with %d", err, ExitCode(err))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := r.Lines(ctx, func(string) bool { cancel(); return true }, endless...); !errors.Is(err, context.Canceled) || ExitCode(err) != -1 {
+		t.Errorf("a command that was cancelled = %v, with %d", err, ExitCode(err))
+	}
+}
+
 func TestURLsInMessagesLoseTheirUsers(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                             "",
