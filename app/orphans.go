@@ -53,6 +53,10 @@ func (s *Server) deleteOrphans(w http.ResponseWriter, r *http.Request) {
 
 	done, err := s.recon.DeleteOrphans(r.Context(), d)
 	if err != nil {
+		if done != nil && len(done.Deleted)+len(done.Unsure) > 0 {
+			audit.Note(r.Context(), func(rec *audit.Record) { rec.Reason = deletedText(done) + "; then: " + err.Error() })
+			err = fmt.Errorf("%s; of the others: %w", countText(done), err)
+		}
 		respondUnsurveyed(w, err)
 		return
 	}
@@ -66,11 +70,11 @@ const mostAudited = 20
 // deletedText says for the audit log what was deleted.
 func deletedText(done *reconciler.OrphansDeleted) string {
 	var of []string
-	for _, x := range done.Deleted {
+	for _, x := range slices.Concat(done.Deleted, done.Unsure) {
 		of = append(of, x.Object+" of instance "+x.Instance+" at VIM "+x.VIM)
 	}
 	slices.Sort(of)
-	said := fmt.Sprintf("objects of no VNF: %d deleted, %d left alone", len(done.Deleted), len(done.Refused))
+	said := "objects of no VNF: " + countText(done)
 	if len(of) == 0 {
 		return said
 	}
@@ -78,6 +82,15 @@ func deletedText(done *reconciler.OrphansDeleted) string {
 		of = append(of[:mostAudited], fmt.Sprintf("and %d more", n))
 	}
 	return said + ": " + strings.Join(of, ", ")
+}
+
+// countText says how many objects what came of.
+func countText(done *reconciler.OrphansDeleted) string {
+	said := fmt.Sprintf("%d deleted, %d gone before, %d left alone", len(done.Deleted), len(done.Gone), len(done.Refused))
+	if n := len(done.Unsure); n > 0 {
+		said += fmt.Sprintf(", %d whose deletion failed midway", n)
+	}
+	return said
 }
 
 // respondUnsurveyed answers why nothing is known of orphans now, or why none may be deleted.

@@ -33,8 +33,12 @@ type OrphanDeletion struct {
 
 // OrphansDeleted is what came of a deletion.
 type OrphansDeleted struct {
-	// Deleted are the objects whose deletion the VIM was asked for, and those that were gone already.
+	// Deleted are the objects whose deletion the VIM was asked for.
 	Deleted []OrphanRef `json:"deleted"`
+	// Gone are those that weren't there any more, or were being deleted already.
+	Gone []OrphanRef `json:"gone"`
+	// Unsure are those whose deletion began and failed: some may be gone.
+	Unsure []OrphanRef `json:"unsure"`
 	// Refused are those that are left alone, and why.
 	Refused []RefusedOrphan `json:"refused"`
 }
@@ -50,9 +54,9 @@ const erasureTime = 20 * time.Second
 
 // DeleteOrphans deletes exactly those objects that were shown, as the end of their instance would, each instance in its
 // turn and under its lease. What isn't an orphan any more, or was made again, is refused: before the first deletion, the
-// request as a whole with a [*drivers.RefusedError]; later, the objects of that instance. It may be interrupted and repeated:
-// what is gone already counts as deleted. An error wraps [desired.ErrUnavailable] or [drivers.ErrUnavailable] where it can be
-// tried again.
+// request as a whole with a [*drivers.RefusedError]; later, the objects of that instance. It may be interrupted and repeated.
+// An error wraps [desired.ErrUnavailable] or [drivers.ErrUnavailable] where it can be tried again; what was done nevertheless
+// comes with it.
 func (r *Reconciler) DeleteOrphans(ctx context.Context, d OrphanDeletion) (*OrphansDeleted, error) {
 	s, err := r.newSurveyor(ctx, everyVIM)
 	if err != nil {
@@ -71,21 +75,36 @@ func (r *Reconciler) DeleteOrphans(ctx context.Context, d OrphanDeletion) (*Orph
 		r.erasures.add(e)
 		r.line.add(e.instance, atWork)
 	}
-	done := &OrphansDeleted{Deleted: []OrphanRef{}, Refused: []RefusedOrphan{}}
+	done := &OrphansDeleted{Deleted: []OrphanRef{}, Gone: []OrphanRef{}, Unsure: []OrphanRef{}, Refused: []RefusedOrphan{}}
 	for _, e := range due {
-		select {
-		case o := <-e.done:
-			if refused, ok := errors.AsType[*drivers.RefusedError](o.err); ok {
-				o.refuse(refused.Error(), e.refs...)
-			} else if o.err != nil {
-				return nil, fmt.Errorf("instance %s at VIM %s: %w", e.instance, e.site.name, o.err)
-			}
-			done.Deleted, done.Refused = append(done.Deleted, o.deleted...), append(done.Refused, o.refused...)
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: instance %s isn't free now%s; `jibe get orphans` shows what is left", desired.ErrUnavailable, e.instance, r.ownedBy(e.instance))
+		if wrong := r.await(ctx, e, done); err == nil {
+			err = wrong
 		}
 	}
-	return done, nil
+	return done, err
+}
+
+// await adds to done what comes of the erasure, once it has ended or ctx has, before its turn came.
+func (r *Reconciler) await(ctx context.Context, e *erasure, done *OrphansDeleted) error {
+	var o erased
+	select {
+	case o = <-e.done:
+	case <-ctx.Done():
+		if r.erasures.drop(e) {
+			return fmt.Errorf("%w: instance %s isn't free now%s; `jibe get orphans` shows what is left", desired.ErrUnavailable, e.instance, r.ownedBy(e.instance))
+		}
+		o = <-e.done // what has begun must be told of
+	}
+
+	var err error
+	if refused, ok := errors.AsType[*drivers.RefusedError](o.err); ok {
+		o.refuse(refused.Error(), e.refs...)
+	} else if o.err != nil {
+		err = fmt.Errorf("instance %s at VIM %s: %w", e.instance, e.site.name, o.err)
+	}
+	done.Deleted, done.Gone = append(done.Deleted, o.deleted...), append(done.Gone, o.gone...)
+	done.Unsure, done.Refused = append(done.Unsure, o.unsure...), append(done.Refused, o.refused...)
+	return err
 }
 
 // ownedBy says which other replica owns the instance, "" where this one does.
@@ -160,17 +179,19 @@ func refusedOrphan(ref OrphanRef, why string) error {
 
 // erasure is what of one instance at one VIM is to be deleted, in the instance's turn.
 type erasure struct {
-	ctx      context.Context // of whoever waits for it: nothing is deleted once they were told that it wasn't
+	ctx      context.Context // of whoever waits for it: no deletion begins after its end
 	site     *site
 	instance string
 	refs     []OrphanRef
 	data     bool
-	done     chan erased
+	done     chan erased // gets one result, once it is taken
+	taken    bool        // its turn has come
 }
 
 // erased is what came of it.
 type erased struct {
-	deleted []OrphanRef
+	deleted, gone, unsure []OrphanRef
+
 	refused []RefusedOrphan
 	err     error
 }
@@ -213,22 +234,36 @@ func (w *erasures) take(instance string) []*erasure {
 	defer w.mu.Unlock()
 	list := w.of[instance]
 	delete(w.of, instance)
+	for _, e := range list {
+		e.taken = true
+	}
 	return list
+}
+
+// drop has the erasure wait no longer, and reports whether its turn hadn't come.
+func (w *erasures) drop(e *erasure) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of[e.instance] = slices.DeleteFunc(w.of[e.instance], func(x *erasure) bool { return x == e })
+	if len(w.of[e.instance]) == 0 {
+		delete(w.of, e.instance)
+	}
+	return !e.taken
 }
 
 // erase carries out what is to be deleted of the instance, whose lease is held.
 func (r *Reconciler) erase(ctx context.Context, id string) {
 	for _, e := range r.erasures.take(id) {
-		if e.ctx.Err() != nil {
-			continue
-		}
 		e.done <- r.eraseAt(ctx, e)
 	}
 }
 
 // eraseAt looks at the instance at one VIM again, and has what was shown of it deleted as its end would.
 func (r *Reconciler) eraseAt(ctx context.Context, e *erasure) (done erased) {
-	s, err := r.newSurveyor(ctx, everyVIM)
+	looks, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(e.ctx, stop)()
+	s, err := r.newSurveyor(looks, everyVIM)
 	if err != nil {
 		return erased{err: err}
 	}
@@ -236,7 +271,7 @@ func (r *Reconciler) eraseAt(ctx context.Context, e *erasure) (done erased) {
 	if at < 0 {
 		return erased{err: fmt.Errorf("%w: it can't be seen, or has another connection by now", drivers.ErrUnavailable)}
 	}
-	why, in, err := s.ownerless(ctx, e.instance, s.sites[at])
+	why, in, err := s.ownerless(looks, e.instance, s.sites[at])
 	if err != nil {
 		return erased{err: err}
 	}
@@ -244,35 +279,42 @@ func (r *Reconciler) eraseAt(ctx context.Context, e *erasure) (done erased) {
 		done.refuse(notOrphaned, e.refs...)
 		return done
 	}
-	l, err := s.look(ctx, s.sites[at], in)
+	l, err := s.look(looks, s.sites[at], in)
 	if err != nil {
 		return erased{err: err}
 	}
 
 	var chosen []plan.Step
+	var due []OrphanRef
 	deletions := l.deletions()
 	for _, ref := range e.refs {
 		n := slices.IndexFunc(deletions, func(s plan.Step) bool { return s.Object == ref.Object })
 		now := l.object(ref.Object)
 		switch {
 		case n < 0:
-			done.deleted = append(done.deleted, ref) // it is gone, or going
+			done.gone = append(done.gone, ref)
 		case deletions[n].Incarnation != ref.Incarnation:
 			done.refuse(madeAgain, ref)
 		case now != nil && now.Data && !e.data:
 			done.refuse("data would be lost with it by now", ref)
 		default:
-			chosen, done.deleted = append(chosen, deletions[n]), append(done.deleted, ref)
+			chosen, due = append(chosen, deletions[n]), append(due, ref)
 		}
 	}
 	if len(chosen) == 0 {
 		return done
 	}
+	if e.ctx.Err() != nil {
+		done.err = fmt.Errorf("%w: its turn came too late; try again", desired.ErrUnavailable)
+		return done
+	}
 	err = l.drv.Do(ctx, l.want, chosen...)
 	r.Metrics.did(err, chosen...)
 	if err != nil {
-		return erased{err: err}
+		done.unsure, done.err = due, err
+		return done
 	}
+	done.deleted = due
 	r.Log.WarnContext(ctx, "objects that belong to no VNF are deleted", "instance", e.instance, "vim", e.site.name, "objects", some(objects(chosen)), "why", why)
 	return done
 }

@@ -13,7 +13,7 @@ import (
 
 // site is one connection to a VIM, whatever names lead to it.
 type site struct {
-	// name is the first of its names, and names are those of files under vims/. also are names of other connections to what
+	// name is the first of its names ([siteName]), and names are those of files under vims/. also are names of other connections to what
 	// says that it is the same: a cluster, or a region of the same OpenStack project.
 	name        string
 	names, also []string
@@ -55,14 +55,14 @@ func (v *connections) sites(ctx context.Context, settings *desired.Settings, whi
 
 	for n, at := range all {
 		if errs[n] != nil {
-			unseen = append(unseen, Unseen{at.Name, sentence(errs[n])})
+			unseen = append(unseen, Unseen{siteName(at), sentence(errs[n])})
 			continue
 		}
 		x := found[n]
 		same := slices.IndexFunc(list, func(y *site) bool { return y.driver == x.driver })
 		if same < 0 {
 			same = len(list)
-			list = append(list, &site{name: at.Name, driver: x.driver, identity: x.identity})
+			list = append(list, &site{name: siteName(at), driver: x.driver, identity: x.identity})
 		}
 		if at.File != nil {
 			list[same].names = append(list[same].names, at.Name)
@@ -76,6 +76,14 @@ func (v *connections) sites(ctx context.Context, settings *desired.Settings, whi
 		}
 	}
 	return list, unseen
+}
+
+// siteName tells the place from all others, which may have the key of an instance's own connection as their name, too.
+func siteName(p desired.Place) string {
+	if p.Connection != nil {
+		return p.Name + "@" + fingerprint(p.Connection)[:8]
+	}
+	return p.Name
 }
 
 // allPlaces returns the places of files under vims/, by name, and then those of instances' own connections.

@@ -230,7 +230,7 @@ const mostAtOnce = 50
 
 // deleteOrphans has the objects deleted, some instances at a time.
 func (c *client) deleteOrphans(cmd *cobra.Command, due []reconciler.Orphan, data bool) error {
-	deleted, refused := 0, 0
+	deleted, gone, refused := 0, 0, 0
 	for len(due) > 0 {
 		d := reconciler.OrphanDeletion{DeleteData: data}
 		of := map[string]bool{}
@@ -250,12 +250,15 @@ func (c *client) deleteOrphans(cmd *cobra.Command, due []reconciler.Orphan, data
 			}
 			return err
 		}
-		deleted, refused = deleted+len(done.Deleted), refused+len(done.Refused)
+		deleted, gone, refused = deleted+len(done.Deleted), gone+len(done.Gone), refused+len(done.Refused)
 		for _, x := range done.Refused {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left alone: %s of %s: %s\n", x.Object, x.Instance, x.Reason)
 		}
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "deleted: %d objects\n", deleted)
+	if gone > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "gone already: %d objects\n", gone)
+	}
 	if refused > 0 {
 		return errors.New("some objects were left alone: look again")
 	}
