@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,11 +72,17 @@ func TestWhatTakesDataAlongSaysSo(t *testing.T) {
 		return applied("StatefulSet", "i1", "a", map[string]any{"spec": map[string]any{"volumeClaimTemplates": templates,
 			"persistentVolumeClaimRetentionPolicy": map[string]any{"whenDeleted": policy}}})
 	}
+	claim := applied("PersistentVolumeClaim", "i1", "a", nil)
+	yes := true
+	claim.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "of-i1", UID: "Jobi1", Controller: &yes}})
+	owned := FactOf("a", manifest.KindClaim, claim)
 	for name, c := range map[string]struct {
 		gk   schema.GroupKind
 		u    *unstructured.Unstructured
 		want bool
 	}{
+		"what owns a claim":                     {manifest.KindJob, applied("Job", "i1", "a", nil), true},
+		"a custom resource":                     {schema.GroupKind{Group: "postgresql.cnpg.io", Kind: "Cluster"}, applied("Cluster", "i1", "a", nil), true},
 		"a claim":                               {manifest.KindClaim, applied("PersistentVolumeClaim", "i1", "a", nil), true},
 		"a StatefulSet that deletes its claims": {manifest.KindStatefulSet, set("Delete"), true},
 		"a StatefulSet that leaves its claims":  {manifest.KindStatefulSet, set("Retain"), false},
@@ -83,7 +90,7 @@ func TestWhatTakesDataAlongSaysSo(t *testing.T) {
 	} {
 		f := FactOf("a", c.gk, c.u)
 
-		v := newView([]*Fact{f})
+		v := newView([]*Fact{f, owned})
 		v.creationFailure = newCreationFailures(func(types.UID, string) {}).of
 		o := v.object(f)
 

@@ -263,12 +263,41 @@ func retention(f *Fact) plan.Retention {
 	return plan.RetainNot
 }
 
+// hasData reports whether data are, or may be, lost with the object: those of claims that Kubernetes deletes after it. What
+// a custom resource's operator does isn't known.
+func (v *view) hasData(f *Fact) bool {
+	switch f.GroupKind {
+	case manifest.KindClaim, manifest.KindVolume:
+		return true
+	}
+	if f.set.takesClaims || manifest.IsCustom(f.GroupKind) {
+		return true
+	}
+	return slices.ContainsFunc(v.facts, func(x *Fact) bool {
+		return x.GroupKind == manifest.KindClaim && v.owns(f, x)
+	})
+}
+
+// owns reports whether the object is one of the owners of the other, or of those.
+func (v *view) owns(f, of *Fact) bool {
+	for range 8 { // owners could form a ring
+		if of == nil || of.controller.uid == "" {
+			return false
+		}
+		if of.controller.uid == f.UID {
+			return true
+		}
+		of = v.byUID[of.controller.uid]
+	}
+	return false
+}
+
 func (v *view) object(f *Fact) plan.ObservedObject {
 	o := plan.ObservedObject{
 		Key: f.Key, Incarnation: string(f.UID), Digest: f.Digest, Count: f.Count, Ready: f.ready,
 		Deleting: f.Deleting, Retention: retention(f), Reason: f.Reason, Failure: f.failure, Keep: f.kept,
 		Generation: f.generation(), LeftBy: f.leftBy, Ordered: f.GroupKind == manifest.KindStatefulSet,
-		Data: f.GroupKind == manifest.KindClaim || f.GroupKind == manifest.KindVolume || f.set.takesClaims,
+		Data: v.hasData(f),
 	}
 	if f.created > 0 {
 		o.Created = time.Unix(f.created, 0).UTC()
