@@ -49,7 +49,7 @@ func newGetOrphans() *cobra.Command {
 					return nil
 				}
 				s.wide = output == "wide"
-				return show(w, output, found.Orphans, func() { orphanTable(w, s, found.Orphans) })
+				return show(w, output, found.Orphans, func() { orphanTable(w, s, found) })
 			})
 		},
 	}
@@ -66,6 +66,9 @@ func (c *client) orphans(ctx context.Context, vim string) (*reconciler.Orphans, 
 		return nil, err
 	}
 	if vim != "" {
+		if !slices.Contains(found.VIMs, vim) && !slices.ContainsFunc(found.Unseen, func(u reconciler.Unseen) bool { return u.VIM == vim }) {
+			return nil, fmt.Errorf("no VIM %s was looked at, but these: %s", vim, cmp.Or(strings.Join(found.VIMs, ", "), "none"))
+		}
 		found.Orphans = slices.DeleteFunc(found.Orphans, func(o reconciler.Orphan) bool { return o.VIM != vim })
 		found.Unseen = slices.DeleteFunc(found.Unseen, func(u reconciler.Unseen) bool { return u.VIM != vim })
 	}
@@ -94,8 +97,12 @@ func place(key string) (kind, namespace, name string) {
 }
 
 // orphanTable prints one line an object.
-func orphanTable(w io.Writer, s *sheet, list []reconciler.Orphan) {
-	if len(list) == 0 {
+func orphanTable(w io.Writer, s *sheet, found *reconciler.Orphans) {
+	if len(found.Orphans) == 0 {
+		if len(found.Unseen) > 0 {
+			fmt.Fprintln(w, "no orphans where VIMs can be seen")
+			return
+		}
 		fmt.Fprintln(w, "every object belongs to a VNF")
 		return
 	}
@@ -104,7 +111,7 @@ func orphanTable(w io.Writer, s *sheet, list []reconciler.Orphan) {
 		columns = append(columns, column{title: "INSTANCE ID"}, column{title: "UID"})
 	}
 	var rows [][]string
-	for _, o := range list {
+	for _, o := range found.Orphans {
 		kind, namespace, name := place(o.Object)
 		made, note := "-", o.Why
 		if !o.Created.IsZero() {

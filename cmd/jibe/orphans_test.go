@@ -42,6 +42,7 @@ func someOrphans() *orphanServer {
 				{VIM: "kube-a", Instance: amf, Dir: "instances/site-a/amf", Object: "Service/core/amf", Incarnation: "u3", Deleting: true, Why: "no VNF instance has this id"},
 				{VIM: "os-b", Instance: upf, Object: "Stack/vnf-" + upf, Incarnation: "u4", Why: "the VNF isn't instantiated"},
 			},
+			VIMs:   []string{"kube-a", "os-b"},
 			Unseen: []reconciler.Unseen{{VIM: "kube-c", Why: "no route to host"}},
 		},
 		answer: func(d reconciler.OrphanDeletion) reconciler.OrphansDeleted {
@@ -98,6 +99,21 @@ func TestOrphansAreShownAndDeleted(t *testing.T) {
 	}
 }
 
+func TestWhatWasGoneBeforeTheDeletionIsToldApart(t *testing.T) {
+	t.Parallel()
+
+	s := someOrphans()
+	s.answer = func(d reconciler.OrphanDeletion) reconciler.OrphansDeleted {
+		return reconciler.OrphansDeleted{Deleted: d.Objects[1:], Gone: d.Objects[:1]}
+	}
+
+	out, _, err := execute(t, s, "orphans", "delete", "--yes")
+
+	if err != nil || !strings.Contains(out, "deleted: 1 objects\ngone already: 1 objects\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestADeletionOfOrphansThatIsRefusedFails(t *testing.T) {
 	t.Parallel()
 
@@ -121,7 +137,7 @@ func TestOrphansAreListedWithTheirPlace(t *testing.T) {
 
 	s := someOrphans()
 	var b strings.Builder
-	orphanTable(&b, &sheet{now: moment.Add(2 * time.Minute), wide: true}, s.found.Orphans)
+	orphanTable(&b, &sheet{now: moment.Add(2 * time.Minute), wide: true}, &s.found)
 	var lines []string
 	for line := range strings.Lines(b.String()) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
@@ -144,6 +160,17 @@ func TestOrphansAreListedWithTheirPlace(t *testing.T) {
 		t.Errorf("%v\n%s%s", err, out, hints)
 	}
 	s.found.Orphans = nil
+	for _, args := range [][]string{nil, {"--vim", "kube-c"}} {
+		if out, _, err := execute(t, s, append([]string{"get", "orphans"}, args...)...); err != nil || out != "no orphans where VIMs can be seen\n" {
+			t.Errorf("while a VIM is unseen: %q, %v", out, err)
+		}
+	}
+	for _, args := range [][]string{{"get", "orphans"}, {"orphans", "delete", "--yes"}} {
+		if out, _, err := execute(t, s, append(args, "--vim", "kube-aa")...); err == nil || !strings.Contains(err.Error(), "no VIM kube-aa") || out != "" {
+			t.Errorf("a VIM that isn't there: %q, %v", out, err)
+		}
+	}
+	s.found.Unseen = nil
 	if out, _, err := execute(t, s, "get", "orphans"); err != nil || out != "every object belongs to a VNF\n" {
 		t.Errorf("%q, %v", out, err)
 	}
