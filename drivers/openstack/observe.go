@@ -103,7 +103,7 @@ func (v *view) stack(o *plan.Observed, s *stack, drifted bool) {
 		Key: stackKey(s.Name), Incarnation: s.ID, Digest: s.tag(tagDigest), Count: -1, Passive: true,
 		Ready: s.working() && !s.busy(), Deleting: s.deleting(), Retention: plan.RetainData,
 		Generation: generationOf(s.generation(v.instance)), Created: s.CreationTime.UTC(),
-		Data: slices.ContainsFunc(s.tree.all, func(n *node) bool { return n.Type == typeVolume }),
+		Data: s.hasData(),
 	}
 	if drifted {
 		x.Digest = ""
@@ -144,8 +144,22 @@ func (v *view) stack(o *plan.Observed, s *stack, drifted bool) {
 func (v *view) duplicate(s *stack) plan.ObservedObject {
 	return plan.ObservedObject{
 		Key: stackKey(s.Name) + "/" + s.ID, Incarnation: s.ID, Count: -1, Passive: true, Deleting: s.deleting(),
-		Generation: generationOf(s.generation(v.instance)), Reason: s.Status,
+		Generation: generationOf(s.generation(v.instance)), Reason: s.Status, Created: s.CreationTime.UTC(), Data: s.hasData(),
 	}
+}
+
+// hasData reports whether data are, or may be, lost with the stack: it has volumes, or servers to which Nova attached some,
+// which may go with them.
+func (s *stack) hasData() bool {
+	if s.tree != nil && slices.ContainsFunc(s.tree.all, func(n *node) bool { return n.Type == typeVolume }) {
+		return true
+	}
+	for _, x := range s.servers {
+		if x != nil && (x.Image == "" || len(x.Volumes) > 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // deleted is a stack of which nothing is left but its name.
