@@ -445,7 +445,7 @@ func (r *Reconciler) stirred(instance string) {
 	r.line.moved(instance)
 	switch e, ok := r.Oplog.InstanceEntry(instance); {
 	case !ok:
-		r.orphans.wake() // nothing should be there
+		r.orphans.moved(instance) // nothing should be there
 	case e.Open == "":
 		r.wake(instance)
 	}

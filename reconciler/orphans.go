@@ -54,6 +54,8 @@ const (
 	// surveySoon is that after one that couldn't be made, as a process that starts hasn't read everything yet, and after
 	// something moved that may be an orphan.
 	surveySoon = 2 * time.Second
+	// surveyLater is that after an orphan moved that is known.
+	surveyLater = 10 * time.Second
 	// surveyPatience bounds the wait for one VIM, whose watches may just have begun.
 	surveyPatience = 5 * time.Second
 	// surveyParallel is how many VIMs are surveyed at once.
@@ -65,11 +67,28 @@ type orphans struct {
 	mu    sync.Mutex
 	last  Orphans
 	since map[string]time.Time // by VIM: when the first that is there was found
-	again chan struct{}        // has one where a survey is due
+	again chan struct{}        // has one where a survey is due soon
+	later chan struct{}        // has one where it isn't as soon: an orphan that was known has moved
 }
 
 func newOrphans() *orphans {
-	return &orphans{since: map[string]time.Time{}, again: make(chan struct{}, 1)}
+	return &orphans{since: map[string]time.Time{}, again: make(chan struct{}, 1), later: make(chan struct{}, 1)}
+}
+
+// moved has a survey made for an instance that nothing should be of: soon, or later where the last one found it already, as an
+// orphan whose pods crash moves all the time.
+func (o *orphans) moved(instance string) {
+	o.mu.Lock()
+	known := slices.ContainsFunc(o.last.Orphans, func(x Orphan) bool { return x.Instance == instance })
+	o.mu.Unlock()
+	if !known {
+		o.wake()
+		return
+	}
+	select {
+	case o.later <- struct{}{}:
+	default:
+	}
 }
 
 // wake has a survey made soon.
@@ -124,18 +143,37 @@ func (r *Reconciler) surveyAgain(ctx context.Context) error {
 		} else if ctx.Err() == nil {
 			r.Log.DebugContext(ctx, "no survey of orphans can be made now", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !r.orphans.due(ctx, pause) {
 			return nil
-		case <-time.After(pause):
-		case <-r.orphans.again:
-			select { // what moves at a VIM moves more than once
-			case <-ctx.Done():
-				return nil
-			case <-time.After(surveySoon):
-			}
 		}
 	}
+}
+
+// due returns once a survey is due, after the pause at the latest; false where ctx ended.
+func (o *orphans) due(ctx context.Context, pause time.Duration) bool {
+	end := time.Now().Add(pause)
+	later := o.later
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Until(end)):
+			return true
+		case <-later:
+			later = nil
+			end = sooner(end, surveyLater)
+		case <-o.again:
+			end = sooner(end, surveySoon) // what moves at a VIM moves more than once
+		}
+	}
+}
+
+// sooner returns the end of the pause from now on, or the other one where that is earlier.
+func sooner(end time.Time, pause time.Duration) time.Time {
+	if at := time.Now().Add(pause); at.Before(end) {
+		return at
+	}
+	return end
 }
 
 // surveys reports whether it is this replica that surveys the VIM unasked: one does, so that not each connects to all VIMs.
