@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -84,6 +86,57 @@ func TestOrphansAreToldOfAndDeletedByTheAPI(t *testing.T) {
 	}
 }
 
+func TestWhatWasDeletedIsAuditedThoughTheRestFails(t *testing.T) {
+	t.Parallel()
+
+	cloud := sim.NewCloud()
+	s, stop := start(t, t.TempDir(), cloud, "")
+	t.Cleanup(stop)
+	const goes, fails = "3a5c1f0e-0000-4000-8000-00000000000a", "3a5c1f0e-0000-4000-8000-00000000000b"
+	git := repository(t, s, map[string]string{
+		"vims/cloud.yaml":      "type: sim\ndefault: true\n",
+		"instances/a/vnf.yaml": instance("id: " + goes + "\n"),
+		"instances/b/vnf.yaml": strings.Replace(instance("id: "+fails+"\n"), "namespace: a", "namespace: b", 1),
+		"instances/c/vnf.yaml": strings.Replace(instance("id: 3a5c1f0e-0000-4000-8000-00000000000c\n"), "namespace: a", "namespace: c", 1),
+	})
+	completed := func(operation string, n int) {
+		t.Helper()
+		kit.Until(t, operation+" is completed", func() bool {
+			var ops []struct{ OperationState string }
+			err := s.Get(t.Context(), "/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,operation,"+operation+")%3B(eq,operationState,COMPLETED)", &ops)
+			return err == nil && len(ops) == n
+		})
+	}
+	completed("INSTANTIATE", 3)
+	backup := cloud.Copy()
+	change(git, map[string]string{"instances/a/vnf.yaml": ""}) // one by one: all at once would be held as a mistake
+	completed("TERMINATE", 1)
+	change(git, map[string]string{"instances/b/vnf.yaml": ""})
+	completed("TERMINATE", 2)
+	cloud.Restore(backup)
+	var found reconciler.Orphans
+	kit.Until(t, "they are found", func() bool {
+		s.Want(t, http.StatusOK, http.MethodGet, "/jibe/v1/orphans", nil, &found)
+		return len(found.Orphans) == 2
+	})
+	cloud.BeforeStep(func(instance string, _ plan.Step) error {
+		if instance == fails {
+			return drivers.ErrUnavailable
+		}
+		return nil
+	})
+
+	a, err := s.Do(t.Context(), http.MethodPost, "/jibe/v1/orphans/delete", reconciler.OrphanDeletion{Objects: []reconciler.OrphanRef{found.Orphans[0].Ref(), found.Orphans[1].Ref()}})
+
+	if err != nil || a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "1 deleted") {
+		t.Errorf("%+v, %v", a, err)
+	}
+	all := records(t, s.Data)
+	if r := all[len(all)-1]; r.Object != "/jibe/v1/orphans/delete" || !strings.Contains(r.Reason, "1 deleted") || !strings.Contains(r.Reason, goes) || !strings.Contains(r.Reason, "1 whose deletion failed midway") {
+		t.Errorf("the audit log has %+v", r)
+	}
+}
+
 func TestOrphansAreAProblemAndAMetric(t *testing.T) {
 	t.Parallel()
 
@@ -100,7 +153,10 @@ func TestOrphansAreAProblemAndAMetric(t *testing.T) {
 	})
 	backup := cloud.Copy()
 	change(git, map[string]string{"instances/a/vnf.yaml": ""})
-	kit.Until(t, "it has ended", func() bool { return len(cloud.Instances()) == 0 })
+	kit.Until(t, "its record is gone", func() bool {
+		var gone []struct{ OperationState string }
+		return s.Get(t.Context(), "/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,"+id+")%3B(eq,operation,TERMINATE)%3B(eq,operationState,COMPLETED)", &gone) == nil && len(gone) == 1
+	})
 	stop()
 	cloud.Restore(backup)
 
