@@ -149,7 +149,8 @@ func (l *Log) rebuildInstance(ctx context.Context, b *batch, inst, stored *lcm.I
 		}
 	}
 	next.Care = ""
-	next.Prepared, next.VIMs, next.Units, next.Resources = stored.Prepared, stored.VIMs, stored.Units, stored.Resources
+	next.Prepared, next.Units, next.Resources = stored.Prepared, stored.Units, stored.Resources
+	next.VIMs, next.GoneVIMs = stored.VIMs, stored.GoneVIMs
 	if stored.Open != "" && stored.Open != next.Open {
 		open, held, err := l.operations.hold(ctx, stored.Open)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
