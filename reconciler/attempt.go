@@ -105,13 +105,13 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
 	pass := ctx
 	ctx = x.traces.at(pass, op)
-	a, err := x.begin(ctx, op)
-	if err != nil {
-		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
-	}
 	record, err := x.oplog.Instance(ctx, x.id)
 	if err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", x.id, err)
+	}
+	a, err := x.begin(ctx, op, record)
+	if err != nil {
+		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
 	if err := x.sameVIMs(ctx, a, record); err != nil {
 		if err := x.withoutGone(ctx, a, record, err); err != nil {
@@ -236,7 +236,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 // withoutGone has a termination go on without VIMs that can't be reached and are gone for good: nothing runs there that
 // could be ended. why is the error for which they weren't asked, which is returned where that doesn't hold.
 func (x *attempts) withoutGone(ctx context.Context, a *attempt, record *lcm.Instance, why error) error {
-	if !errors.Is(why, drivers.ErrUnavailable) || a.op.Type != lcm.Terminate || a.op.State == lcm.RollingBack {
+	if !errors.Is(why, drivers.ErrUnavailable) || drivers.Answered(why) || a.op.Type != lcm.Terminate || a.op.State == lcm.RollingBack || a.want.Source.Instance == nil {
 		return why
 	}
 	gone, err := x.identity.gone(record, a.want.Source.Instance)
@@ -282,7 +282,7 @@ func (x *attempts) observe(ctx context.Context, a *attempt) (err error) {
 }
 
 // begin finds what the operation should bring about and who can do it.
-func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
+func (x *attempts) begin(ctx context.Context, op *lcm.Operation, record *lcm.Instance) (*attempt, error) {
 	target, other := op.After, op.Before
 	if op.State == lcm.RollingBack {
 		target, other = other, target
@@ -296,7 +296,11 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	}
 	var err error
 	if a.want, a.drv, err = x.resolver.resolve(ctx, target, other); err != nil {
-		return nil, err
+		// The credentials of a VIM that is gone may be gone as well.
+		if err := x.withoutGone(ctx, a, record, err); err != nil {
+			return nil, err
+		}
+		op = a.op
 	}
 	if op.Type == lcm.ModifyInfo && a.want.Source.Package == nil {
 		a.drv = nowhere{} // it moves nothing of what an earlier operation left

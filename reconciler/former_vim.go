@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -30,7 +31,8 @@ type FormerVIM struct {
 type FormerInstance struct {
 	Instance string `json:"instance"`
 	Dir      string `json:"dir"`
-	// Was is the VIM at which it was instantiated.
+	// Was is the VIM at which it was instantiated, "" where that isn't known: the record was lost, or the credentials don't
+	// show it.
 	Was string `json:"was"`
 }
 
@@ -98,9 +100,13 @@ func (v *View) FormerVIM(ctx context.Context, name string) (*FormerVIM, error) {
 	found := &FormerVIM{VIM: name, Instances: []FormerInstance{}}
 	at := desired.Place{Name: name, File: file}
 	found.Is, err = r.vims.identityOf(ctx, settings, at)
-	if errors.Is(err, drivers.ErrUnavailable) && ctx.Err() == nil {
+	switch {
+	case drivers.Answered(err):
+		return nil, &drivers.RefusedError{Field: "vim", Reason: fmt.Sprintf(
+			"something answers at the address of VIM %s, so that what ran there may run still: mend the credentials or the certificate of vims/%s.yaml, or have it lead elsewhere: %s", name, name, sentence(err))}
+	case errors.Is(err, drivers.ErrUnavailable) && ctx.Err() == nil:
 		found.Unreachable = sentence(err)
-	} else if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("ask VIM %s which one it is: %w", name, err)
 	}
 
@@ -110,15 +116,15 @@ func (v *View) FormerVIM(ctx context.Context, name string) (*FormerVIM, error) {
 			return nil, fmt.Errorf("record of instance %s: %w", e.ID, err)
 		}
 		was := record.VIMs[name]
-		if was == "" || was == found.Is || found.Is == "" && found.Unreachable == "" {
+		if was != "" && was == found.Is || found.Is == "" && found.Unreachable == "" || slices.Contains(record.GoneVIMs, name) {
 			continue
 		}
-		ran, err := r.read(ctx, record.Operated)
+		may, err := r.mayRunAt(ctx, settings, name, record, was == "")
 		if err != nil {
 			return nil, err
 		}
-		if ran != nil && len(ran.VIMConnections) > 0 {
-			continue // its VIM of that name is a connection of its own
+		if !may || was == "" && found.Unreachable == "" {
+			continue // what has no identity yet is asked for it once a VIM answers
 		}
 		found.Instances = append(found.Instances, FormerInstance{Instance: e.ID, Dir: record.Operated.Dir, Was: was})
 	}
@@ -126,6 +132,37 @@ func (v *View) FormerVIM(ctx context.Context, name string) (*FormerVIM, error) {
 		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Instance, b.Instance))
 	})
 	return found, nil
+}
+
+// mayRunAt reports whether the instance may have objects at the VIM that the file of the name leads to. named says that
+// its own files must name that VIM now: its record doesn't know where it was instantiated.
+func (r *Reconciler) mayRunAt(ctx context.Context, settings *desired.Settings, name string, record *lcm.Instance, named bool) (bool, error) {
+	revs := []desired.Revision{record.Operated}
+	if id := cmp.Or(record.Open, record.OutstandingCommit); id != "" { // what it ends may run until then
+		op, err := r.Oplog.Operation(ctx, id)
+		if err != nil {
+			return false, fmt.Errorf("operation %s: %w", id, err)
+		}
+		revs = append(revs, op.Before)
+	}
+
+	for _, rev := range revs {
+		ran, err := r.read(ctx, rev)
+		if err != nil {
+			return false, err
+		}
+		if !desired.MayHaveObjects(ran) || len(ran.VIMConnections) > 0 { // its VIM of that name may be a connection of its own
+			continue
+		}
+		if !named {
+			return true, nil
+		}
+		list, err := places(settings, ran)
+		if err == nil && slices.ContainsFunc(list, func(p desired.Place) bool { return p.Name == name && p.Connection == nil }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // identityOf asks the VIM of the place which one it is.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,6 +127,19 @@ type addressed struct{ noSecrets }
 
 func (addressed) VIM(v *desired.VIM) (drivers.VIM, error) {
 	return drivers.VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint}, nil
+}
+
+// removable is addressed, until what it reads is gone.
+type removable struct {
+	addressed
+	gone atomic.Bool
+}
+
+func (r *removable) VIM(v *desired.VIM) (drivers.VIM, error) {
+	if r.gone.Load() {
+		return drivers.VIM{}, errors.New("the secret is gone")
+	}
+	return r.addressed.VIM(v)
 }
 
 func TestAVIMThatLeadsElsewhereUnderItsNameIsRefusedUntilItLeadsBack(t *testing.T) {
@@ -263,6 +277,81 @@ func TestAVIMThatIsGoneForGoodIsForgottenWhileNoneAnswers(t *testing.T) {
 		op := w.last(lcm.Terminate, lcm.Completed)
 		if !slices.ContainsFunc(op.Story, func(l lcm.StoryLine) bool { return strings.Contains(l.Text, "forgotten as gone for good") }) {
 			t.Errorf("its story: %+v", op.Story)
+		}
+	})
+
+	t.Run("its credentials are gone as well", func(t *testing.T) {
+		t.Parallel()
+		secrets := new(removable)
+		w := newWorld(t, func(c *reconciler.Config) { c.Secrets = secrets })
+		w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://a\n")
+		w.commit(file("instantiated", ""))
+		w.last(lcm.Instantiate, lcm.Completed)
+		secrets.gone.Store(true)
+		w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://c\n")
+		terminate(w)
+
+		if found, err := w.recon.View().FormerVIM(t.Context(), "lab"); err != nil || !strings.Contains(found.Unreachable, "the secret is gone") || len(found.Instances) != 1 {
+			t.Fatalf("to be forgotten is %+v: %v", found, err)
+		}
+		if err := w.log.ForgetVIM(t.Context(), id, "lab", "https://a", true); err != nil {
+			t.Fatal(err)
+		}
+		w.recon.Enqueue(id)
+		w.last(lcm.Terminate, lcm.Completed)
+	})
+
+	t.Run("its record does not say where it ran", func(t *testing.T) {
+		t.Parallel()
+		w := lost(t)
+		if err := w.log.Adopt(t.Context(), id, func(i *lcm.Instance) error { i.VIMs = nil; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, ends := range []bool{false, true} {
+			if ends {
+				terminate(w)
+			}
+			if found, err := w.recon.View().FormerVIM(t.Context(), "lab"); err != nil || len(found.Instances) != 1 || found.Instances[0].Was != "" {
+				t.Fatalf("to be forgotten is %+v: %v", found, err)
+			}
+		}
+		if err := w.log.ForgetVIM(t.Context(), id, "lab", "", true); err != nil {
+			t.Fatal(err)
+		}
+		w.recon.Enqueue(id)
+		w.last(lcm.Terminate, lcm.Completed)
+	})
+
+	t.Run("what was terminated before is none of it", func(t *testing.T) {
+		t.Parallel()
+		w := lost(t)
+		w.cloud.SetVIMAway("lab", nil, false)
+		w.commit(file("notInstantiated", ""))
+		w.wait(3 * time.Second)
+		w.last(lcm.Terminate, lcm.Completed)
+		w.cloud.SetVIMAway("lab", gone, false)
+		if found, err := w.recon.View().FormerVIM(t.Context(), "lab"); err != nil || len(found.Instances) != 0 {
+			t.Errorf("to be forgotten is %+v: %v", found, err)
+		}
+	})
+
+	t.Run("something answers, and refuses the credentials", func(t *testing.T) {
+		t.Parallel()
+		w := lost(t)
+		terminate(w)
+		w.cloud.SetVIMAway("lab", &drivers.AnsweredError{Err: errors.New("401 Unauthorized")}, false)
+		w.wait(3 * time.Second)
+		var refused *drivers.RefusedError
+		if found, err := w.recon.View().FormerVIM(t.Context(), "lab"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "mend the credentials") {
+			t.Errorf("to be forgotten is %+v: %v", found, err)
+		}
+
+		if err := w.log.ForgetVIM(t.Context(), id, "lab", "https://a", true); err != nil { // it was forgotten before it answered
+			t.Fatal(err)
+		}
+		w.looks()
+		if op := w.last(lcm.Terminate, lcm.Starting); op.Error != nil {
+			t.Errorf("it ended: %+v", op.Error)
 		}
 	})
 

@@ -57,7 +57,7 @@ func (c *connected) identify(ctx context.Context, now time.Time) (string, error)
 }
 
 // identities are what the VIMs of an instance say that they are, by the names that it has
-// for them.
+// for them; "" for one that answers without it.
 func (v *connections) identities(ctx context.Context, inst *desired.Instance) (map[string]string, error) {
 	settings, list, err := placesIn(ctx, v.repo, inst)
 	if err != nil {
@@ -69,9 +69,7 @@ func (v *connections) identities(ctx context.Context, inst *desired.Instance) (m
 		if err != nil {
 			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.Name, err)
 		}
-		if is != "" {
-			found[at.Name] = is
-		}
+		found[at.Name] = is
 	}
 	return found, nil
 }
@@ -113,8 +111,12 @@ func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *de
 	if err != nil {
 		return err
 	}
-	news := slices.ContainsFunc(record.GoneVIMs, func(name string) bool { return found[name] != "" })
+	answers := func(name string) bool { _, asked := found[name]; return asked }
+	news := slices.ContainsFunc(record.GoneVIMs, answers)
 	for name, is := range found {
+		if is == "" {
+			continue
+		}
 		switch was := record.VIMs[name]; was {
 		case is:
 		case "":
@@ -131,12 +133,12 @@ func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *de
 		return nil
 	}
 	err = v.oplog.Adopt(ctx, v.id, func(i *lcm.Instance) error {
-		i.GoneVIMs = slices.DeleteFunc(i.GoneVIMs, func(name string) bool { return found[name] != "" })
+		i.GoneVIMs = slices.DeleteFunc(i.GoneVIMs, answers)
 		if i.VIMs == nil {
 			i.VIMs = make(map[string]string, len(found))
 		}
 		for name, is := range found {
-			if i.VIMs[name] == "" {
+			if is != "" && i.VIMs[name] == "" {
 				i.VIMs[name] = is
 			}
 		}

@@ -47,12 +47,12 @@ func (c *cloud) classify(s service, err error) error {
 	e := &statusError{service: s, status: code.Actual, message: short(c.redact.Replace(messageIn(code.Body)))}
 	switch code.Actual {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%w: it refuses the VIM's credentials, replace them: %w", drivers.ErrUnavailable, e)
+		return &drivers.AnsweredError{Err: fmt.Errorf("%w: it refuses the VIM's credentials, replace them: %w", drivers.ErrUnavailable, e)}
 	case http.StatusForbidden:
 		if quota(e.message) {
 			return e
 		}
-		return fmt.Errorf("%w: the VIM's credentials don't have this right: %w", drivers.ErrUnavailable, e)
+		return &drivers.AnsweredError{Err: fmt.Errorf("%w: the VIM's credentials don't have this right: %w", drivers.ErrUnavailable, e)}
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge,
 		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity:
 		return e

@@ -204,11 +204,11 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 }
 
 // ForgetVIM forgets that the instance was instantiated at the VIM of that identity under the name: an administrator says
-// that it is gone for good. gone says that no VIM answers under the name. It does nothing where the record says otherwise
-// by now.
+// that it is gone for good. gone says that no VIM answers under the name; then that identity may be unknown, "". It does
+// nothing where the record says otherwise by now.
 func (l *Log) ForgetVIM(ctx context.Context, id, name, was string, gone bool) error {
 	err := l.Adopt(ctx, id, func(i *lcm.Instance) error {
-		if was == "" || i.VIMs[name] != was {
+		if was == "" && !gone || i.VIMs[name] != was {
 			return nil
 		}
 		delete(i.VIMs, name)

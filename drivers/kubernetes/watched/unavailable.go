@@ -17,7 +17,10 @@ func Unavailable(err error) error {
 	}
 	if apierrors.IsUnauthorized(err) {
 		// The client library says this in words in which nobody looks for a wrong token.
-		return fmt.Errorf("%w: it refuses the VIM's credentials (401 Unauthorized), replace them: %w", drivers.ErrUnavailable, err)
+		return &drivers.AnsweredError{Err: fmt.Errorf("%w: it refuses the VIM's credentials (401 Unauthorized), replace them: %w", drivers.ErrUnavailable, err)}
+	}
+	if isForbidden(err) {
+		return &drivers.AnsweredError{Err: fmt.Errorf("%w: %w", drivers.ErrUnavailable, err)}
 	}
 	return fmt.Errorf("%w: %w", drivers.ErrUnavailable, err)
 }
