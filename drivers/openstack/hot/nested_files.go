@@ -56,37 +56,57 @@ func raiseVersion(tree map[string]any) {
 	}
 }
 
-// pack adds a template, with its servers marked, and all that it refers to, to the files of a
-// body, and returns its name there. A name contains a digest of the content, so that two
-// versions of one file can stand side by side.
-func (f *Folder) pack(t *template, m *mark, files map[string]string) (string, error) {
+// packer adds templates to the files of a body, with their servers marked where there is a mark.
+type packer struct {
+	*Folder
+	mark  *mark
+	files map[string]string
+	// names are those of the templates that it has added, by file: a file may be used any number
+	// of times.
+	names map[string]string
+}
+
+func (f *Folder) packer(m *mark, files map[string]string) *packer {
+	return &packer{f, m, files, map[string]string{}}
+}
+
+// pack adds a template and all that it refers to, and returns its name among the files. A name
+// contains a digest of the content, so that two versions of one file can stand side by side.
+func (p *packer) pack(t *template) (string, error) {
+	if name := p.names[t.file]; name != "" {
+		return name, nil
+	}
+
 	tree := cloneMap(t.tree)
 	for _, name := range sorted(section(tree, "resources")) {
 		r := resourceOf(section(tree, "resources"), name)
-		if err := f.retype(t, r, m, files); err != nil {
+		if err := p.retype(t, r); err != nil {
 			return "", err
 		}
-		if m != nil && typeOf(r) == typeServer && m.addTo(r) {
+		if p.mark != nil && typeOf(r) == typeServer && p.mark.addTo(r) {
 			raiseVersion(tree)
 		}
 	}
-	tree = f.refile(t, tree, files).(map[string]any)
+	tree = p.refile(t, tree, p.files).(map[string]any)
 	data, err := json.Marshal(tree)
 	if err != nil {
 		return "", fmt.Errorf("encode %s: %w", t.file, err)
 	}
-	return addFile(t.file, string(data), files), nil
+	name := addFile(t.file, string(data), p.files)
+	p.names[t.file] = name
+
+	return name, nil
 }
 
 // retype replaces a resource's types that are files by their names among the files of a body.
-func (f *Folder) retype(t *template, r map[string]any, m *mark, files map[string]string) error {
+func (p *packer) retype(t *template, r map[string]any) error {
 	holders := []map[string]any{r, section(section(r, "properties"), "resource"), section(section(r, "properties"), "resource_def")}
 	for _, holder := range holders {
 		target := t.nested[typeOf(holder)]
 		if target == "" {
 			continue
 		}
-		name, err := f.pack(f.byFile[target], m, files)
+		name, err := p.pack(p.byFile[target])
 		if err != nil {
 			return err
 		}

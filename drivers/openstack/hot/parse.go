@@ -19,6 +19,9 @@ import (
 const (
 	maxFile  = 512 << 10 // bytes of one, which is what Heat takes
 	maxFiles = 100
+	// maxUnfolded bounds the resources with each nested file counted as often as it is used. Heat
+	// takes 1,000 in a stack if its operator doesn't say otherwise.
+	maxUnfolded = 10_000
 )
 
 // Types of resources that the package treats in a special way.
@@ -36,6 +39,7 @@ type Folder struct {
 	// byFile are all templates that were read, texts the files of get_file, by path.
 	byFile map[string]*template
 	texts  map[string]string
+	reads  int // of templates and texts
 }
 
 // template is one file.
@@ -106,7 +110,31 @@ func Parse(files fs.FS, flavour string) (*Folder, error) {
 	if f.top == nil {
 		return nil, &Error{dir, 0, "holds no top template: put it there as a *.yaml file that no other one uses"}
 	}
+	if f.unfolded(f.top, map[string]int{}) > maxUnfolded {
+		return nil, &Error{f.top.file, 0, fmt.Sprintf("makes more than %d resources with its nested files, each counted as often as it is used: use them less", maxUnfolded)}
+	}
 	return f, nil
+}
+
+// unfolded is the number of resources in the template, with those of nested files as often as
+// they are used, or more than [maxUnfolded]. seen are the numbers of files.
+func (f *Folder) unfolded(t *template, seen map[string]int) int {
+	if n, known := seen[t.file]; known {
+		return n
+	}
+
+	n := 0
+	for name := range t.resources() {
+		n++
+		for _, kind := range typesIn(resourceOf(t.resources(), name)) {
+			if target := t.nested[kind]; target != "" {
+				n = min(n+f.unfolded(f.byFile[target], seen), maxUnfolded+1)
+			}
+		}
+	}
+	seen[t.file] = n
+
+	return n
 }
 
 func isTemplate(name string) bool {
@@ -139,7 +167,7 @@ func (f *Folder) load(name string, chain []string) (*template, error) {
 }
 
 func (f *Folder) read(name string) ([]byte, error) {
-	if len(f.byFile)+len(f.texts) >= maxFiles {
+	if f.reads++; f.reads > maxFiles {
 		return nil, &Error{f.Dir, 0, fmt.Sprintf("leads to more than %d files", maxFiles)}
 	}
 	file, err := f.files.Open(name)
@@ -243,7 +271,7 @@ var version = regexp.MustCompile(`^(\d{4}-\d{2}-\d{2}|[a-z]+)$`)
 // found here.
 var (
 	keysOfTemplate = []string{"heat_template_version", "description", "parameter_groups", "parameters", "resources", "outputs", "conditions"}
-	keysOfResource = []string{"type", "properties", "metadata", "depends_on", "update_policy", "deletion_policy", "external_id", "condition"}
+	keysOfResource = []string{"type", "description", "properties", "metadata", "depends_on", "update_policy", "deletion_policy", "external_id", "condition"}
 )
 
 func parseTemplate(name string, data []byte) (*template, error) {

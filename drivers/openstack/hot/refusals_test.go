@@ -2,6 +2,7 @@ package hot_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -33,6 +34,20 @@ func folder(top string, more ...string) fstest.MapFS {
 		files["BaseHOT/simple/"+more[i]] = &fstest.MapFile{Data: []byte(more[i+1])}
 	}
 	return files
+}
+
+// chain are the names and texts of n files, the top template first, of which each uses the next
+// one so many times.
+func chain(n, times int) []string {
+	var files []string
+	for i := range n {
+		text := "heat_template_version: 2021-04-16\nresources:\n"
+		for j := range times {
+			text += fmt.Sprintf("  r%d: {type: n%d.yaml}\n", j, i+1)
+		}
+		files = append(files, fmt.Sprintf("nested/n%d.yaml", i), text)
+	}
+	return append(files, fmt.Sprintf("nested/n%d.yaml", n), "heat_template_version: 2021-04-16\nresources: {VDU1: {type: OS::Nova::Server}}\n")
 }
 
 func vdu1(image string) given {
@@ -72,8 +87,10 @@ resources:
 		{"outside", folder("heat_template_version: 2021-04-16\nresources:\n  r: {type: ../../x.yaml}"), "names the file ../../x.yaml"},
 		{"network", folder("heat_template_version: 2021-04-16\nresources:\n  r: {type: 'http://h/x.yaml'}"), "http://h/x.yaml would be fetched from elsewhere"},
 		{"circle", folder("heat_template_version: 2021-04-16\nresources:\n  r: {type: a.yaml}", "nested/a.yaml", "heat_template_version: 2021-04-16\nresources:\n  r: {type: a.yaml}"), "uses itself"},
+		{"each file twice in the one above", folder(chain(90, 2)[1], chain(90, 2)[2:]...), "top.yaml: makes more than 10000 resources with its nested files"},
+		{"a chain of files", folder(chain(120, 1)[1], chain(120, 1)[2:]...), "BaseHOT/simple: leads to more than 100 files"},
 		{"foreign server", folder(strings.ReplaceAll(minimal, "VDU1", "other")), "top.yaml:5: server other (resource other) is no VDU of flavour simple: call either as a VDU's id; there are VDU1"},
-		{"two servers", folder("heat_template_version: 2021-04-16\nresources:\n  VDU1: {type: one.yaml}", "one.yaml", "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Nova::Server}, b: {type: OS::Nova::Server}}"), "top.yaml:3: resource VDU1 makes 2 servers at once (a, b)"},
+		{"two servers", folder("heat_template_version: 2021-04-16\nresources:\n  VDU1: {type: one.yaml}", "one.yaml", "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Nova::Server}, b: {type: OS::Nova::Server}}"), "top.yaml:3: resource VDU1 makes more than one server at once (a, b)"},
 		{"by number", folder(byNumber, "one.yaml", one), "top.yaml:3: resource VDU1 of type OS::Heat::ResourceGroup makes servers by number"},
 		{"bounds", folder(strings.Replace(group, "max_size: 2", "max_size: many", 1), "one.yaml", one), "top.yaml:5: max_size of group VDU1 must be a whole number"},
 		{"shape twice", folder("heat_template_version: 2021-04-16\nresources:\n  a: {type: one.yaml}\n  b: {type: one.yaml}", "one.yaml", one), "resources a and b both stand for VDU VDU1"},

@@ -83,8 +83,9 @@ func (f *Folder) Render(in Input) (*Rendered, error) {
 			return nil, err
 		}
 	}
+	shared := f.packer(nil, r.files)
 	for _, name := range sorted(top) {
-		if err := f.retype(f.top, resourceOf(top, name), nil, r.files); err != nil {
+		if err := shared.retype(f.top, resourceOf(top, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -142,9 +143,10 @@ func (r *Rendered) define(p place, resources map[string]any) error {
 func (r *Rendered) fill(d *definition, resources map[string]any, m *mark) error {
 	f := r.folder
 	d.resources, d.files = cloneMap(resources), map[string]string{}
+	files := f.packer(m, d.files)
 	for _, name := range sorted(d.resources) {
 		res := resourceOf(d.resources, name)
-		if err := f.retype(f.top, res, m, d.files); err != nil {
+		if err := files.retype(f.top, res); err != nil {
 			return err
 		}
 		if typeOf(res) == typeServer {

@@ -25,6 +25,7 @@ func TestValidateSaysWhatIsWrongWithTemplates(t *testing.T) {
 	}{
 		{"sound", folder(with("flavor: {get_param: size}, name: {get_param: 'OS::stack_name'}")), nil, ""},
 		{"sound, but for parameters that instances give", folder(minimal), []vnfd.VDU{{ID: "VDU1"}}, ""},
+		{"a resource with a description", folder(with("flavor: f") + "    description: the web server\n"), nil, ""},
 		{"syntax", folder("a: ["), nil, "BaseHOT/simple/top.yaml:1: isn't valid YAML"},
 		{"no version", folder("resources: {}"), nil, "BaseHOT/simple/top.yaml: heat_template_version is missing"},
 		{"a parameter that isn't declared", folder(with("flavor: {get_param: siez}")), nil, "BaseHOT/simple/top.yaml:5: VDU1 reads the parameter siez, which the template doesn't declare: it has size"},

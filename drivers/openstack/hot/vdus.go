@@ -33,9 +33,13 @@ func Split(name string) (base string, index int, ok bool) {
 	return name[:i], n, true
 }
 
-// servers are the names of the servers that one such resource makes: its own, or those in the
-// nested file that is its type.
-func (f *Folder) servers(t *template, name string) ([]string, error) {
+// several is how many servers say that there are too many of them: none more is looked for.
+const several = 2
+
+// servers are the names of the servers that one such resource makes, at most [several] of them:
+// its own, or those in the nested file that is its type. seen are those in each file, as a file
+// may be used any number of times.
+func (f *Folder) servers(t *template, name string, seen map[string][]string) ([]string, error) {
 	r := resourceOf(t.resources(), name)
 	if typeOf(r) == typeServer {
 		return []string{name}, nil
@@ -47,30 +51,50 @@ func (f *Folder) servers(t *template, name string) ([]string, error) {
 			inner = []string{name}
 		}
 		if target := t.nested[kind]; target != "" {
-			nested := f.byFile[target]
-			for _, below := range sorted(nested.resources()) {
-				found, err := f.servers(nested, below)
-				if err != nil {
-					return nil, err
-				}
-				inner = append(inner, found...)
+			found, err := f.serversIn(target, seen)
+			if err != nil {
+				return nil, err
 			}
+			inner = append(slices.Clip(inner), found...)
 		}
 		if len(inner) > 0 && i > 0 && (t != f.top || typeOf(r) != typeGroup) {
 			return nil, t.fail([]string{"resources", name}, "resource %s of type %s makes servers by number: only %s in the top template may, as Heat would choose which one goes", name, typeOf(r), typeGroup)
 		}
 		all = append(all, inner...)
 	}
+	return all[:min(len(all), several)], nil
+}
+
+// serversIn are the names of the servers in a nested file, at most [several] of them.
+func (f *Folder) serversIn(file string, seen map[string][]string) ([]string, error) {
+	if found, known := seen[file]; known {
+		return found, nil
+	}
+
+	var all []string
+	t := f.byFile[file]
+	for _, name := range sorted(t.resources()) {
+		found, err := f.servers(t, name, seen)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, found...); len(all) >= several {
+			all = all[:several]
+			break
+		}
+	}
+	seen[file] = all
+
 	return all, nil
 }
 
 // places finds the VDUs in the top template.
 func (f *Folder) places(in *Input) ([]place, error) {
 	var found []place
-	by := map[string]string{}
+	by, seen := map[string]string{}, map[string][]string{}
 	for _, name := range sorted(f.top.resources()) {
 		r := resourceOf(f.top.resources(), name)
-		servers, err := f.servers(f.top, name)
+		servers, err := f.servers(f.top, name, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +110,7 @@ func (f *Folder) places(in *Input) ([]place, error) {
 			}
 		}
 		if len(servers) > 1 {
-			return nil, f.top.fail(at, "resource %s makes %d servers at once (%s): a VNFC is one server, so give each a file of its own", name, len(servers), list(servers))
+			return nil, f.top.fail(at, "resource %s makes more than one server at once (%s): a VNFC is one server, so give each a file of its own", name, list(servers))
 		}
 		vdu, ok := in.vdu(p.server, name)
 		if !ok {
