@@ -243,10 +243,17 @@ func (r *Rendered) bounds(d *definition) (least, most int64, err error) {
 	number := func(key string) (int64, error) {
 		v, err := cast("number", r.params.resolve(properties[key], none, func(s string) string { return s }))
 		n, whole := v.(int64)
-		if err != nil || !whole || n < 0 {
-			return 0, r.folder.top.fail(append(at, key), "%s of group %s must be a whole number, or a parameter that is one", key, d.Resource)
+		if err == nil && whole && n >= 0 {
+			return n, nil
 		}
-		return n, nil
+
+		err = r.folder.top.fail(append(at, key), "%s of group %s must be a whole number, or a parameter that is one", key, d.Resource)
+		visit(properties[key], func(function string, _ any) {
+			if _, already := err.(*givenError); function == "get_param" && !already {
+				err = &givenError{err}
+			}
+		})
+		return 0, err
 	}
 	if least, err = number("min_size"); err != nil {
 		return 0, 0, err

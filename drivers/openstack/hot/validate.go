@@ -22,7 +22,8 @@ const (
 // functions that render instances of it, and by what Heat refuses without looking at the cloud:
 // references to parameters and resources that a template doesn't have. An error is refused in
 // each instance of the flavour at an OpenStack; what only some instances meet, or none as nothing
-// uses it, is a warning. The package's VNFD may be nil where it can't be read.
+// uses it, is a warning, as is all that is wrong where instances may run at a Kubernetes, which
+// read none of it. The package's VNFD may be nil where it can't be read.
 func Validate(pkg *vnfd.Package) []vnfd.Problem {
 	v := &validator{pkg: pkg}
 	entries, err := fs.ReadDir(pkg.Files, base)
@@ -53,6 +54,9 @@ type validator struct {
 }
 
 func (v *validator) note(s vnfd.Severity, file string, line int, format string, args ...any) {
+	if v.hasManifests() {
+		s = vnfd.Warning
+	}
 	v.problems = append(v.problems, vnfd.Problem{File: file, Line: line, Message: fmt.Sprintf(format, args...), Severity: s})
 }
 
@@ -98,6 +102,9 @@ func (v *validator) flavour(id string) {
 		return
 	}
 	if _, err := folder.Render(in); err != nil {
+		if _, given := errors.AsType[*givenError](err); given {
+			severity = vnfd.Warning
+		}
 		if _, ofTemplate := errors.AsType[*Error](err); ofTemplate { // else a parameter is missing, which instances give
 			v.failed(severity, dir, err)
 		}
@@ -119,7 +126,8 @@ func (v *validator) described(id string) *vnfd.Flavour {
 	return nil
 }
 
-// used are the templates to which the top template leads, with itself.
+// used are the templates to which the top template leads in each instance, with itself. Heat
+// doesn't read what is the type of a resource whose condition is false.
 func (f *Folder) used() map[string]bool {
 	used := map[string]bool{}
 	due := []string{f.top.file}
@@ -130,8 +138,18 @@ func (f *Folder) used() map[string]bool {
 			continue
 		}
 		used[file] = true
-		for _, target := range f.byFile[file].nested {
-			due = append(due, target)
+
+		t := f.byFile[file]
+		for _, name := range sorted(t.resources()) {
+			r := resourceOf(t.resources(), name)
+			if r["condition"] != nil {
+				continue
+			}
+			for _, kind := range typesIn(r) {
+				if target := t.nested[kind]; target != "" {
+					due = append(due, target)
+				}
+			}
 		}
 	}
 

@@ -16,6 +16,10 @@ func TestValidateSaysWhatIsWrongWithTemplates(t *testing.T) {
 	with := func(property string) string {
 		return head + "parameters:\n  size: {type: string, default: a}\nresources:\n" + strings.Replace(server, "PROPERTY", property, 1)
 	}
+	bounded := func(declared, read string) string {
+		return head + "parameters:\n  sizes: " + declared + "\nresources:\n  VDU1:\n    type: OS::Heat::AutoScalingGroup\n    properties: {min_size: {get_param: " + read + "}, max_size: 3, resource: {type: one.yaml}}\n"
+	}
+	optional := head + "conditions: {big: false}\nresources:\n  VDU1: {type: OS::Nova::Server, properties: {image: i, flavor: f}}\n  extra: {type: more.yaml, condition: big}\n"
 	scaled := []vnfd.VDU{{ID: "VDU1", Name: "web", Image: "i"}, {ID: "VDU2", Name: "db", Deltas: map[string]int{"db_aspect": 1}}}
 	for _, c := range []struct {
 		name  string
@@ -42,6 +46,15 @@ func TestValidateSaysWhatIsWrongWithTemplates(t *testing.T) {
 		{"a server that is no VDU", folder(strings.Replace(with("flavor: f"), "VDU1", "other", 1)), nil, "server other (resource other) is no VDU of flavour simple"},
 		{"a group whose bounds are none", folder(head+"resources:\n  VDU1:\n    type: OS::Heat::AutoScalingGroup\n    properties: {min_size: 1, max_size: many, resource: {type: one.yaml}}\n", "nested/one.yaml", with("flavor: f")), nil,
 			"top.yaml:5: max_size of group VDU1 must be a whole number"},
+		{"a group whose bounds instances give", folder(bounded("{type: json, default: {}}", "[sizes, min]"), "nested/one.yaml", with("flavor: f")), nil, "top.yaml:7: warning: min_size of group VDU1 must be a whole number"},
+		{"as a text", folder(bounded("{type: string, default: ''}", "sizes"), "nested/one.yaml", with("flavor: f")), nil, "top.yaml:7: warning: min_size of group VDU1 must be a whole number"},
+		{"a nested file of a resource with a condition", folder(optional, "nested/more.yaml", head+"resources:\n  more: {type: below.yaml}\n", "nested/below.yaml", head+"resources:\n  net: {type: OS::Neutron::Net, properties: {name: {get_param: siez}}}\n"), nil,
+			"nested/below.yaml:3: warning: net reads the parameter siez"},
+		{"a nested file of one without, too", folder(optional+"  sure: {type: more.yaml}\n", "nested/more.yaml", head+"resources:\n  net: {type: OS::Neutron::Net, properties: {name: {get_param: siez}}}\n"), nil,
+			"nested/more.yaml:3: net reads the parameter siez"},
+		{"a template of another kind where there are manifests", fstest.MapFS{
+			"Files/kubernetes/a.yaml": &fstest.MapFile{}, "BaseHOT/simple/aws.yaml": &fstest.MapFile{Data: []byte("AWSTemplateFormatVersion: '2010-09-09'\nResources: {}\n")},
+		}, nil, "BaseHOT/simple/aws.yaml: warning: heat_template_version is missing"},
 		{"a VDU that scales and has no group", folder(with("flavor: f")), scaled, "top.yaml: warning: VDU VDU2 of flavour simple has no server or group here, and its scaling aspect would scale nothing"},
 		{"a VDU that may be in manifests", func() fstest.MapFS {
 			files := folder(with("flavor: f"))

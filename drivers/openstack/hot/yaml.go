@@ -28,6 +28,11 @@ func (e *Error) Where() string {
 
 func (e *Error) Error() string { return e.Where() + ": " + e.Message }
 
+// givenError is an [Error] of a value that an instance may give otherwise.
+type givenError struct{ error }
+
+func (e *givenError) Unwrap() error { return e.error }
+
 // maxNodes bounds what a template holds when its aliases are written out.
 const maxNodes = 50_000
 
