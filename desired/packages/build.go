@@ -139,8 +139,13 @@ func (b *builder) summary(tree string) (summary, error) {
 		d := p.VNFD
 		s.vnfdID, s.version = d.ID, d.Version
 		s.about = &About{Provider: d.Provider, ProductName: d.ProductName, SoftwareVersion: d.SoftwareVersion, VnfmInfo: d.VnfmInfo}
-		s.unsound = b.sound.of(p)
-		if s.flaw = b.judge.of(p); s.flaw != nil {
+		if s.unsound = b.sound.of(b.store.ctx, p); errors.Is(s.unsound, errStore) {
+			return summary{}, s.unsound
+		}
+		if s.flaw, err = b.judge.of(b.store.ctx, p); err != nil {
+			return summary{}, err
+		}
+		if s.flaw != nil {
 			b.log.Warn("a package has a flaw: an upload of it would be refused", "vnfdId", s.vnfdID, "version", s.version, "tree", tree, "error", s.flaw)
 		}
 	}

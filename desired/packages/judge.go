@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -17,12 +18,21 @@ type Judge func(*vnfd.Package) []vnfd.Problem
 // is read.
 func (c *Catalogue) JudgeBy(judge Judge) { c.judge = judge }
 
-// of is the flaw of the package. A package in git may be hostile, and the judge's libraries are
-// known to panic.
-func (j Judge) of(p *vnfd.Package) (flaw error) {
+// of is the flaw of the package. The error wraps [errStore] where not all of the package could be
+// read, or ctx has ended.
+func (j Judge) of(ctx context.Context, p *vnfd.Package) (flaw, err error) {
 	if j == nil {
-		return nil
+		return nil, nil
 	}
+	if err := reading(ctx, p, func(p *vnfd.Package) { flaw = j.flaw(p) }); err != nil {
+		return nil, err
+	}
+	return flaw, nil
+}
+
+// flaw is what the judge says. A package in git may be hostile, and the judge's libraries are known
+// to panic.
+func (j Judge) flaw(p *vnfd.Package) (flaw error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			flaw = fmt.Errorf("its manifests and templates can't be judged: %v", reason)

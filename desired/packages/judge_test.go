@@ -1,6 +1,11 @@
 package packages
 
 import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,5 +62,85 @@ func TestAFlawOfAPackageIsShownAndRefusesNothing(t *testing.T) {
 	}
 	if e := l.find("amf-id"); e.Tree != trees["1.2"] || !strings.HasPrefix(e.Version, "1.2") {
 		t.Errorf("found %+v", e)
+	}
+}
+
+func TestAPackageThatCantBeReadNowIsJudgedLater(t *testing.T) {
+	t.Parallel()
+
+	for name, lose := range map[string]func(l *lab, end func()) (back func()){
+		"the store is away": func(l *lab, _ func()) func() { return l.loseObjects() },
+		"the server ends":   func(_ *lab, end func()) func() { end(); return func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.c.most.held = 1 << 10
+			up := l.upstream("amf")
+			l.put(up, "amf-id", "1.0")
+			l.write(filepath.Join(up, "BaseHOT/top.yaml"), strings.Repeat("# large\n", 1<<10))
+			l.commit(up, "")
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			judged := 0
+			l.c.JudgeBy(func(p *vnfd.Package) []vnfd.Problem {
+				if judged++; judged == 1 {
+					defer lose(l, end)()
+				}
+				if _, err := fs.ReadFile(p.Files, "BaseHOT/top.yaml"); err != nil {
+					return []vnfd.Problem{{File: "BaseHOT/top.yaml", Message: err.Error(), Severity: vnfd.Error}}
+				}
+				return nil
+			})
+			repo := desired.Repository{Name: "amf", URL: "amf"}
+
+			if err := l.c.Sync(ctx, []desired.Repository{repo}); !errors.Is(err, errStore) {
+				t.Errorf("while it can't be read: %v", err)
+			}
+			l.sync(repo)
+
+			if e := l.find("amf-id"); e == nil || e.Flaw != nil || judged != 2 {
+				t.Errorf("judged %d times: %+v", judged, e)
+			}
+		})
+	}
+}
+
+func TestAPackageThatCantBeReadNowIsVerifiedLater(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.c.most.held = 1 << 10
+	up := l.upstream("amf")
+	l.put(up, "amf-id", "1.0")
+	l.write(filepath.Join(up, vouched), strings.Repeat("# large\n", 1<<10))
+	l.vouch(up, vouched, false)
+	tree := l.commit(up, "")
+	l.sync(desired.Repository{Name: "amf", URL: "amf"})
+	if _, err := l.c.Open(t.Context(), tree); err != nil {
+		t.Fatal(err)
+	}
+	l.c.sound = &verdicts{}
+
+	back := l.loseObjects()
+	if err := l.c.Verify(t.Context(), tree); !errors.Is(err, errStore) || errors.Is(err, ErrUnsound) {
+		t.Errorf("while it can't be read: %v", err)
+	}
+	back()
+	if err := l.c.Verify(t.Context(), tree); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// loseObjects takes the objects of the store away until back is called.
+func (l *lab) loseObjects() (back func()) {
+	l.Helper()
+	objects := filepath.Join(l.dir, "desired.git", "objects")
+	if err := os.Rename(objects, objects+".away"); err != nil {
+		l.Error(err)
+	}
+	return func() {
+		if err := os.Rename(objects+".away", objects); err != nil {
+			l.Error(err)
+		}
 	}
 }

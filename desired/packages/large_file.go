@@ -11,17 +11,26 @@ import (
 // openBlob is an open file that git holds: no more of it than a buffer is in memory. It
 // implements [io.Seeker], at the price of what stands before the new place being read again.
 type openBlob struct {
-	file *file
-	git  git.Runner
-	want int64 // where the next read begins
-	at   int64 // where the stream is
-	in   io.ReadCloser
+	file  *file
+	git   git.Runner
+	watch *watch
+	want  int64 // where the next read begins
+	at    int64 // where the stream is
+	in    io.ReadCloser
 }
 
 func (o *openBlob) Stat() (fs.FileInfo, error) { return o.file, nil }
 
 // Read implements [io.Reader].
 func (o *openBlob) Read(p []byte) (int, error) {
+	if err := o.watch.open("read", o.file.name); err != nil {
+		return 0, err
+	}
+	n, err := o.read(p)
+	return n, o.watch.note(err)
+}
+
+func (o *openBlob) read(p []byte) (int, error) {
 	if o.want >= o.file.size {
 		return 0, io.EOF
 	}

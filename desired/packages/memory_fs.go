@@ -20,6 +20,7 @@ type files struct {
 	nodes map[string]*file
 	size  int64 // bytes of all files
 	held  int64 // of those in memory
+	watch *watch
 }
 
 // file is a file or directory, and what fs wants to know of it.
@@ -69,6 +70,9 @@ func (f *files) get(op, name string) (*file, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
+	if err := f.watch.open(op, name); err != nil {
+		return nil, err
+	}
 	n := f.nodes[name]
 	if n == nil {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
@@ -86,7 +90,7 @@ func (f *files) Open(name string) (fs.File, error) {
 		return &openDir{file: n}, nil
 	}
 	if n.large() {
-		return &openBlob{file: n, git: f.git}, nil
+		return &openBlob{file: n, git: f.git, watch: f.watch}, nil
 	}
 	return &openFile{file: n, Reader: bytes.NewReader(n.data)}, nil
 }
@@ -101,7 +105,7 @@ func (f *files) ReadFile(name string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
 	}
 	if n.large() {
-		b := &openBlob{file: n, git: f.git}
+		b := &openBlob{file: n, git: f.git, watch: f.watch}
 		data, err := io.ReadAll(b)
 		return data, errors.Join(err, b.Close())
 	}

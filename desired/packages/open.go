@@ -85,7 +85,9 @@ func (c *Catalogue) Verify(ctx context.Context, tree string) error {
 		if oerr != nil {
 			return oerr
 		}
-		err = c.sound.of(p)
+		if err = c.sound.of(ctx, p); errors.Is(err, errStore) {
+			return fmt.Errorf("verify package %s: %w", tree, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: package %s: %w (%s)", ErrUnsound, tree, err, remedy)
@@ -107,15 +109,24 @@ func (v *verdicts) known(tree string) (error, bool) {
 	return known.(verdict).err, true
 }
 
-// of checks the package unless that was done before. Its files are in memory, so that
-// there is no other error than what is wrong with it.
-func (v *verdicts) of(p *vnfd.Package) error {
+// of checks the package unless that was done before. It doesn't remember an error of the store.
+func (v *verdicts) of(ctx context.Context, p *vnfd.Package) error {
 	if err, known := v.known(p.Tree); known {
 		return err
 	}
-	err := vnfd.VerifyArtifacts(p)
-	v.byTree.Store(p.Tree, verdict{err})
+	err := verifyArtifacts(ctx, p)
+	if !errors.Is(err, errStore) {
+		v.byTree.Store(p.Tree, verdict{err})
+	}
 	return err
+}
+
+// verifyArtifacts is [vnfd.VerifyArtifacts], with the store's errors as such.
+func verifyArtifacts(ctx context.Context, p *vnfd.Package) (wrong error) {
+	if err := reading(ctx, p, func(p *vnfd.Package) { wrong = vnfd.VerifyArtifacts(p) }); err != nil {
+		return err
+	}
+	return wrong
 }
 
 // load reads the package and says how many bytes of it are in memory.
@@ -124,14 +135,18 @@ func load(store *objects, tree string) (*vnfd.Package, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	p, err := vnfd.Load(files)
+	w := &watch{ctx: store.ctx}
+	p, err := vnfd.Load(files.within(w))
+	if lost := w.failed(); lost != nil {
+		return nil, 0, lost
+	}
 	if err != nil {
 		return nil, 0, err
 	}
 	if p.VNFD == nil || p.VNFD.ID == "" {
 		return nil, 0, errors.New("it has no VNFD: TOSCA.meta needs Entry-Definitions")
 	}
-	p.Tree = tree
+	p.Tree, p.Files = tree, files
 	return p, files.held, nil
 }
 

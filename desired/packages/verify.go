@@ -225,12 +225,15 @@ func (b *builder) manifest(d demand, tree string) error {
 			return time.Time{}, err
 		}
 		trust := csar.Trust{Roots: d.roots, Required: true, Now: func() time.Time { return b.now }}
-		signer, err := trust.VerifyManifest(p.Files)
+		var signer string
+		lost := reading(b.store.ctx, p, func(p *vnfd.Package) { signer, err = trust.VerifyManifest(p.Files) })
 		switch {
+		case lost != nil:
+			err = lost
 		case err == nil && signer == "":
 			err = errors.New("its manifest isn't signed, as verify: csar: demands")
 		case err == nil:
-			err = vnfd.VerifyArtifacts(p)
+			err = verifyArtifacts(b.store.ctx, p)
 		}
 		return time.Time{}, unverified(err)
 	})

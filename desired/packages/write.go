@@ -57,7 +57,7 @@ func (c *Catalogue) Import(ctx context.Context, files fs.FS, scratch string) (in
 	defer store.close()
 	in.Package, _, err = load(store, in.Tree)
 	if err == nil {
-		err = vnfd.VerifyArtifacts(in.Package)
+		err = verifyArtifacts(ctx, in.Package)
 	}
 	switch {
 	case errors.Is(err, errStore):

@@ -248,11 +248,11 @@ func (r *Rendered) bounds(d *definition) (least, most int64, err error) {
 		}
 
 		err = r.folder.top.fail(append(at, key), "%s of group %s must be a whole number, or a parameter that is one", key, d.Resource)
-		visit(properties[key], func(function string, _ any) {
-			if _, already := err.(*givenError); function == "get_param" && !already {
-				err = &givenError{err}
-			}
-		})
+		given := false
+		visit(properties[key], func(function string, _ any) { given = given || function == "get_param" })
+		if given {
+			err = &givenError{err}
+		}
 		return 0, err
 	}
 	if least, err = number("min_size"); err != nil {
