@@ -61,9 +61,9 @@ type packer struct {
 	*Folder
 	mark  *mark
 	files map[string]string
-	// names are those of the templates that it has added, by file: a file may be used any number
-	// of times.
-	names map[string]string
+	// packed are the names of the templates that it has added, by file: a file may be used any
+	// number of times.
+	packed map[string]string
 }
 
 func (f *Folder) packer(m *mark, files map[string]string) *packer {
@@ -73,7 +73,7 @@ func (f *Folder) packer(m *mark, files map[string]string) *packer {
 // pack adds a template and all that it refers to, and returns its name among the files. A name
 // contains a digest of the content, so that two versions of one file can stand side by side.
 func (p *packer) pack(t *template) (string, error) {
-	if name := p.names[t.file]; name != "" {
+	if name := p.packed[t.file]; name != "" {
 		return name, nil
 	}
 
@@ -92,8 +92,8 @@ func (p *packer) pack(t *template) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode %s: %w", t.file, err)
 	}
-	name := addFile(t.file, string(data), p.files)
-	p.names[t.file] = name
+	name := named(t.file, string(data))
+	p.files[name], p.packed[t.file] = string(data), name
 
 	return name, nil
 }
@@ -123,17 +123,15 @@ func (f *Folder) refile(t *template, v any, files map[string]string) any {
 		if function != "get_file" || !known {
 			return nil, false
 		}
-		return map[string]any{"get_file": addFile(target, f.texts[target], files)}, true
+		files[f.names[target]] = f.texts[target]
+		return map[string]any{"get_file": f.names[target]}, true
 	})
 }
 
-// addFile adds the content to the files, and returns its name there, which has a digest of the
-// content.
-func addFile(file, content string, files map[string]string) string {
+// named is the name of a file among those of a body, with a digest of the content.
+func named(file, content string) string {
 	base := path.Base(file)
 	ext := path.Ext(base)
 	sum := sha256.Sum256([]byte(content))
-	name := strings.TrimSuffix(base, ext) + "-" + hex.EncodeToString(sum[:4]) + ext
-	files[name] = content
-	return name
+	return strings.TrimSuffix(base, ext) + "-" + hex.EncodeToString(sum[:4]) + ext
 }

@@ -19,6 +19,8 @@ import (
 const (
 	maxFile  = 512 << 10 // bytes of one, which is what Heat takes
 	maxFiles = 100
+	// maxResources bounds those of one template, whose references to each other are followed.
+	maxResources = 2000
 	// maxUnfolded bounds the resources with each nested file counted as often as it is used. Heat
 	// takes 1,000 in a stack if its operator doesn't say otherwise.
 	maxUnfolded = 10_000
@@ -39,6 +41,7 @@ type Folder struct {
 	// byFile are all templates that were read, texts the files of get_file, by path.
 	byFile map[string]*template
 	texts  map[string]string
+	names  map[string]string // of the texts among the files of a body
 	reads  int // of templates and texts
 }
 
@@ -83,7 +86,7 @@ func Parse(files fs.FS, flavour string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", dir, err)
 	}
-	f := &Folder{Dir: dir, files: files, byFile: map[string]*template{}, texts: map[string]string{}}
+	f := &Folder{Dir: dir, files: files, byFile: map[string]*template{}, texts: map[string]string{}, names: map[string]string{}}
 	var names []string
 	for _, e := range entries {
 		if !e.IsDir() && isTemplate(e.Name()) {
@@ -225,7 +228,7 @@ func (f *Folder) follow(t *template, chain []string) error {
 				wrong = err
 				return
 			}
-			f.texts[target] = string(data)
+			f.texts[target], f.names[target] = string(data), named(target, string(data))
 		}
 		t.texts[name] = target
 	})
@@ -304,6 +307,9 @@ func parseTemplate(name string, data []byte) (*template, error) {
 				return nil, t.fail([]string{key}, "%s must be a mapping", key)
 			}
 		}
+	}
+	if n := len(t.resources()); n > maxResources {
+		return nil, t.fail([]string{"resources"}, "has %d resources, and at most %d are read of one template: put some into another one", n, maxResources)
 	}
 	for _, id := range sorted(t.resources()) {
 		r := resourceOf(t.resources(), id)

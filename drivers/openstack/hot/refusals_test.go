@@ -50,6 +50,15 @@ func chain(n, times int) []string {
 	return append(files, fmt.Sprintf("nested/n%d.yaml", n), "heat_template_version: 2021-04-16\nresources: {VDU1: {type: OS::Nova::Server}}\n")
 }
 
+// row is n resources, of which each refers to the next one and the last one is a server.
+func row(n int) string {
+	text := "resources:\n"
+	for i := range n - 1 {
+		text += fmt.Sprintf("  r%05d: {type: OS::Heat::Value, properties: {value: {get_resource: r%05d}}}\n", i, i+1)
+	}
+	return text + fmt.Sprintf("  r%05d: {type: OS::Nova::Server, properties: {image: i, flavor: f}}\n", n-1)
+}
+
 func vdu1(image string) given {
 	return given{VDUs: []vnfd.VDU{{ID: "VDU1", Name: "web", Image: image}}}
 }
@@ -89,6 +98,7 @@ resources:
 		{"circle", folder("heat_template_version: 2021-04-16\nresources:\n  r: {type: a.yaml}", "nested/a.yaml", "heat_template_version: 2021-04-16\nresources:\n  r: {type: a.yaml}"), "uses itself"},
 		{"each file twice in the one above", folder(chain(90, 2)[1], chain(90, 2)[2:]...), "top.yaml: makes more than 10000 resources with its nested files"},
 		{"a chain of files", folder(chain(120, 1)[1], chain(120, 1)[2:]...), "BaseHOT/simple: leads to more than 100 files"},
+		{"too many resources", folder("heat_template_version: 2021-04-16\n" + row(2001)), "top.yaml:2: has 2001 resources, and at most 2000 are read of one template"},
 		{"foreign server", folder(strings.ReplaceAll(minimal, "VDU1", "other")), "top.yaml:5: server other (resource other) is no VDU of flavour simple: call either as a VDU's id; there are VDU1"},
 		{"two servers", folder("heat_template_version: 2021-04-16\nresources:\n  VDU1: {type: one.yaml}", "one.yaml", "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Nova::Server}, b: {type: OS::Nova::Server}}"), "top.yaml:3: resource VDU1 makes more than one server at once (a, b)"},
 		{"by number", folder(byNumber, "one.yaml", one), "top.yaml:3: resource VDU1 of type OS::Heat::ResourceGroup makes servers by number"},

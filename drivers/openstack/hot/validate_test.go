@@ -48,6 +48,7 @@ func TestValidateSaysWhatIsWrongWithTemplates(t *testing.T) {
 			"top.yaml:5: max_size of group VDU1 must be a whole number"},
 		{"a group whose bounds instances give", folder(bounded("{type: json, default: {}}", "[sizes, min]"), "nested/one.yaml", with("flavor: f")), nil, "top.yaml:7: warning: min_size of group VDU1 must be a whole number"},
 		{"as a text", folder(bounded("{type: string, default: ''}", "sizes"), "nested/one.yaml", with("flavor: f")), nil, "top.yaml:7: warning: min_size of group VDU1 must be a whole number"},
+		{"a long row of references", folder(head + row(2000)), []vnfd.VDU{{ID: "r01999", Name: "web", Image: "i"}}, ""},
 		{"a nested file of a resource with a condition", folder(optional, "nested/more.yaml", head+"resources:\n  more: {type: below.yaml}\n", "nested/below.yaml", head+"resources:\n  net: {type: OS::Neutron::Net, properties: {name: {get_param: siez}}}\n"), nil,
 			"nested/below.yaml:3: warning: net reads the parameter siez"},
 		{"a nested file of one without, too", folder(optional+"  sure: {type: more.yaml}\n", "nested/more.yaml", head+"resources:\n  net: {type: OS::Neutron::Net, properties: {name: {get_param: siez}}}\n"), nil,

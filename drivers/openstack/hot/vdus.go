@@ -125,8 +125,9 @@ func (f *Folder) places(in *Input) ([]place, error) {
 	if err := f.assign(found); err != nil {
 		return nil, err
 	}
+	names := sorted(f.top.resources())
 	for _, p := range found {
-		for _, name := range sorted(f.top.resources()) {
+		for _, name := range names {
 			base, _, ok := Split(name)
 			if ok && p.shape == Expanded && (base == p.resource || slices.Contains(p.own, base)) {
 				return nil, f.top.fail([]string{"resources", name}, "resource %s has the name that %s gets for one of its VNFCs: call it otherwise", name, base)
@@ -156,18 +157,22 @@ var attached = []string{
 // to it, and the ports, volumes and addresses that only it and those use.
 func (f *Folder) assign(places []place) error {
 	resources := f.top.resources()
-	refs := map[string]map[string]bool{}
-	for name := range resources {
+	names := sorted(resources)
+	refs, users := map[string]map[string]bool{}, map[string][]string{}
+	for _, name := range names {
 		refs[name] = uses(resources[name])
+		for target := range refs[name] {
+			users[target] = append(users[target], name)
+		}
 	}
 	owner := map[string]int{} // resource -> place
 	for i, p := range places {
 		owner[p.resource] = i
 	}
-	users := func(name string) map[int]bool { // the places that use a resource, through what they own
+	usedBy := func(name string) map[int]bool { // the places that use a resource, through what they own
 		by := map[int]bool{}
-		for other, i := range owner {
-			if refs[other][name] {
+		for _, other := range users[name] {
+			if i, owned := owner[other]; owned {
 				by[i] = true
 			}
 		}
@@ -177,7 +182,7 @@ func (f *Folder) assign(places []place) error {
 	// known before it is given to one of them.
 	for down, changed := false, true; changed || !down; {
 		down, changed = !changed, false
-		for _, name := range sorted(resources) {
+		for _, name := range names {
 			if _, has := owner[name]; has {
 				continue
 			}
@@ -190,9 +195,10 @@ func (f *Folder) assign(places []place) error {
 			if len(mine) > 1 {
 				return f.top.fail([]string{"resources", name}, "resource %s refers to what VDUs %s have for each VNFC: let it refer to one of them", name, f.named(places, mine))
 			}
-			by := users(name)
-			if down && len(mine) == 0 && slices.Contains(attached, typeOf(resourceOf(resources, name))) && len(by) == 1 {
-				mine = by
+			if down && len(mine) == 0 && slices.Contains(attached, typeOf(resourceOf(resources, name))) {
+				if by := usedBy(name); len(by) == 1 {
+					mine = by
+				}
 			}
 			for i := range mine {
 				if places[i].shape == Expanded {
@@ -202,11 +208,14 @@ func (f *Folder) assign(places []place) error {
 			}
 		}
 		// One VDU may have got a resource that a later one turned out to use as well.
-		for _, name := range sorted(owner) {
-			i := owner[name]
-			by := users(name)
+		for _, name := range names {
+			i, owned := owner[name]
+			if !owned || places[i].resource == name {
+				continue
+			}
+			by := usedBy(name)
 			delete(by, i)
-			if places[i].resource == name || len(by) == 0 {
+			if len(by) == 0 {
 				continue
 			}
 			by[i] = true
