@@ -314,7 +314,7 @@ func TestOrphansAreJudgedAgainInTheirTurn(t *testing.T) {
 }
 
 // endpoints gives every VIM its endpoint, too, by which it is told from others.
-type endpoints struct{ noSecrets }
+type endpoints struct{}
 
 func (endpoints) VIM(v *desired.VIM) (drivers.VIM, error) {
 	return drivers.VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint}, nil
