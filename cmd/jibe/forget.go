@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -55,7 +56,7 @@ func newForgetVIM() *cobra.Command {
 					fmt.Fprintf(out, "  and %d more\n", len(found.Instances)-n)
 					break
 				}
-				fmt.Fprintf(out, "  %s (%s), at %s\n", x.Dir, x.Instance, x.Was)
+				fmt.Fprintf(out, "  %s (%s), at %s\n", x.Dir, x.Instance, cmp.Or(x.Was, "one whose identity isn't known"))
 			}
 			if err := confirm(cmd, yes, "Forget the former VIM?", "nothing was forgotten"); err != nil {
 				return err
