@@ -24,6 +24,8 @@ const (
 	// maxUnfolded bounds the resources with each nested file counted as often as it is used. Heat
 	// takes 1,000 in a stack if its operator doesn't say otherwise.
 	maxUnfolded = 10_000
+	// maxUnfoldedSize bounds the bytes of templates, counted likewise: each VDU gets files of its own.
+	maxUnfoldedSize = 64 << 20
 )
 
 // Types of resources that the package treats in a special way.
@@ -42,12 +44,13 @@ type Folder struct {
 	byFile map[string]*template
 	texts  map[string]string
 	names  map[string]string // of the texts among the files of a body
-	reads  int // of templates and texts
+	reads  int               // of templates and texts
 }
 
 // template is one file.
 type template struct {
 	file string
+	size int
 	root *yaml.Node
 	tree map[string]any
 	// nested are the paths of files by the resource types that name them, texts those by the
@@ -113,31 +116,47 @@ func Parse(files fs.FS, flavour string) (*Folder, error) {
 	if f.top == nil {
 		return nil, &Error{dir, 0, "holds no top template: put it there as a *.yaml file that no other one uses"}
 	}
-	if f.unfolded(f.top, map[string]int{}) > maxUnfolded {
-		return nil, &Error{f.top.file, 0, fmt.Sprintf("makes more than %d resources with its nested files, each counted as often as it is used: use them less", maxUnfolded)}
+	if err := f.bounded(); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
 
-// unfolded is the number of resources in the template, with those of nested files as often as
-// they are used, or more than [maxUnfolded]. seen are the numbers of files.
-func (f *Folder) unfolded(t *template, seen map[string]int) int {
-	if n, known := seen[t.file]; known {
-		return n
+// bounded refuses what would take for ever to render.
+func (f *Folder) bounded() error {
+	all := f.unfolded(f.top, map[string]extent{})
+	if all.resources > maxUnfolded {
+		return &Error{f.top.file, 0, fmt.Sprintf("makes more than %d resources with its nested files, each counted as often as it is used: use them less", maxUnfolded)}
+	}
+	if all.size > maxUnfoldedSize {
+		return &Error{f.top.file, 0, fmt.Sprintf("has more than %d bytes with its nested files, each counted as often as it is used: make them smaller", maxUnfoldedSize)}
+	}
+	return nil
+}
+
+// extent is what a template makes with its nested files, each counted as often as it is used, or
+// more than the bounds.
+type extent struct{ resources, size int }
+
+// unfolded is the extent of a template. seen are those of files.
+func (f *Folder) unfolded(t *template, seen map[string]extent) extent {
+	if all, known := seen[t.file]; known {
+		return all
 	}
 
-	n := 0
+	all := extent{len(t.resources()), t.size}
 	for name := range t.resources() {
-		n++
 		for _, kind := range typesIn(resourceOf(t.resources(), name)) {
 			if target := t.nested[kind]; target != "" {
-				n = min(n+f.unfolded(f.byFile[target], seen), maxUnfolded+1)
+				below := f.unfolded(f.byFile[target], seen)
+				all.resources = min(all.resources+below.resources, maxUnfolded+1)
+				all.size = min(all.size+below.size, maxUnfoldedSize+1)
 			}
 		}
 	}
-	seen[t.file] = n
+	seen[t.file] = all
 
-	return n
+	return all
 }
 
 func isTemplate(name string) bool {
@@ -290,7 +309,7 @@ func parseTemplate(name string, data []byte) (*template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &template{file: name, root: docs[0], tree: v.(map[string]any), nested: map[string]string{}, texts: map[string]string{}}
+	t := &template{file: name, size: len(data), root: docs[0], tree: v.(map[string]any), nested: map[string]string{}, texts: map[string]string{}}
 	if s, ok := t.tree["heat_template_version"].(string); !ok || !version.MatchString(s) {
 		return nil, t.fail([]string{"heat_template_version"}, "heat_template_version is missing or no version: give one, as 2021-04-16")
 	}

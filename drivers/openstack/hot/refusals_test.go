@@ -41,13 +41,18 @@ func folder(top string, more ...string) fstest.MapFS {
 func chain(n, times int) []string {
 	var files []string
 	for i := range n {
-		text := "heat_template_version: 2021-04-16\nresources:\n"
-		for j := range times {
-			text += fmt.Sprintf("  r%d: {type: n%d.yaml}\n", j, i+1)
-		}
-		files = append(files, fmt.Sprintf("nested/n%d.yaml", i), text)
+		files = append(files, fmt.Sprintf("nested/n%d.yaml", i), uses(times, fmt.Sprintf("n%d.yaml", i+1)))
 	}
 	return append(files, fmt.Sprintf("nested/n%d.yaml", n), "heat_template_version: 2021-04-16\nresources: {VDU1: {type: OS::Nova::Server}}\n")
+}
+
+// uses is a template that uses the file so many times.
+func uses(times int, file string) string {
+	text := "heat_template_version: 2021-04-16\nresources:\n"
+	for i := range times {
+		text += fmt.Sprintf("  r%d: {type: %s}\n", i, file)
+	}
+	return text
 }
 
 // row is n resources, of which each refers to the next one and the last one is a server.
@@ -98,6 +103,7 @@ resources:
 		{"circle", folder("heat_template_version: 2021-04-16\nresources:\n  r: {type: a.yaml}", "nested/a.yaml", "heat_template_version: 2021-04-16\nresources:\n  r: {type: a.yaml}"), "uses itself"},
 		{"each file twice in the one above", folder(chain(90, 2)[1], chain(90, 2)[2:]...), "top.yaml: makes more than 10000 resources with its nested files"},
 		{"a chain of files", folder(chain(120, 1)[1], chain(120, 1)[2:]...), "BaseHOT/simple: leads to more than 100 files"},
+		{"a large file again and again", folder(uses(150, "n.yaml"), "nested/n.yaml", "heat_template_version: 2021-04-16\n#"+strings.Repeat(" ", 500<<10)), "top.yaml: has more than 67108864 bytes with its nested files"},
 		{"too many resources", folder("heat_template_version: 2021-04-16\n" + row(2001)), "top.yaml:2: has 2001 resources, and at most 2000 are read of one template"},
 		{"foreign server", folder(strings.ReplaceAll(minimal, "VDU1", "other")), "top.yaml:5: server other (resource other) is no VDU of flavour simple: call either as a VDU's id; there are VDU1"},
 		{"two servers", folder("heat_template_version: 2021-04-16\nresources:\n  VDU1: {type: one.yaml}", "one.yaml", "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Nova::Server}, b: {type: OS::Nova::Server}}"), "top.yaml:3: resource VDU1 makes more than one server at once (a, b)"},

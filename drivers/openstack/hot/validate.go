@@ -51,6 +51,8 @@ func Validate(pkg *vnfd.Package) []vnfd.Problem {
 type validator struct {
 	pkg      *vnfd.Package
 	problems []vnfd.Problem
+	// parameters and resources are the names of those of the template whose references are judged.
+	parameters, resources string
 }
 
 func (v *validator) note(s vnfd.Severity, file string, line int, format string, args ...any) {
@@ -197,6 +199,7 @@ var pseudo = []string{"OS::stack_name", "OS::stack_id", "OS::project_id"}
 // references judges what the template refers to. Heat leaves out what a condition is false of,
 // and looks at outputs more kindly.
 func (v *validator) references(s vnfd.Severity, t *template) {
+	v.parameters, v.resources = list(sorted(section(t.tree, "parameters"))), list(sorted(t.resources()))
 	for _, name := range sorted(t.resources()) {
 		r := resourceOf(t.resources(), name)
 		severity := s
@@ -247,14 +250,14 @@ func (v *validator) parameter(s vnfd.Severity, t *template, at []string, arg any
 	if name == "" || declared[name] != nil || slices.Contains(pseudo, name) || isPattern(name) {
 		return
 	}
-	v.note(s, t.file, t.at(at...), "%s reads the parameter %.80s, which the template doesn't declare: it has %s", last(at), name, list(sorted(declared)))
+	v.note(s, t.file, t.at(at...), "%s reads the parameter %.80s, which the template doesn't declare: it has %s", last(at), name, v.parameters)
 }
 
 func (v *validator) resource(s vnfd.Severity, t *template, at []string, name string) {
 	if name == "" || t.resources()[name] != nil || isPattern(name) {
 		return
 	}
-	v.note(s, t.file, t.at(at...), "%s refers to the resource %.80s, which isn't in the template: it has %s", last(at), name, list(sorted(t.resources())))
+	v.note(s, t.file, t.at(at...), "%s refers to the resource %.80s, which isn't in the template: it has %s", last(at), name, v.resources)
 }
 
 // isPattern reports whether the name has a variable in it, such as %index%.
