@@ -123,15 +123,15 @@ func TestAFlawedPackageInGitIsShownAndCanBeUsed(t *testing.T) {
 	s := process.Start(t, t.TempDir())
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	d := s.WorkTree(t, process.PackageRepository)
-	d.Write("small/BaseHOT/simple/top.yaml", "resources: {}\n")
-	d.Push("Add a template without a version")
+	d.Write("small/Files/kubernetes/more.yaml", "apiVersion: v1\nkind: ConfigMap\n")
+	d.Push("Add a manifest of an object without metadata")
 
 	kit.Eventually(t, func() error {
 		var list []struct{ VnfdID, Problem string }
 		if err := s.Get(t.Context(), "/jibe/v1/packages", &list); err != nil {
 			return err
 		}
-		if len(list) != 1 || list[0].VnfdID != process.SmallVnfd || !strings.Contains(list[0].Problem, "BaseHOT/simple/top.yaml: heat_template_version is missing") {
+		if len(list) != 1 || list[0].VnfdID != process.SmallVnfd || !strings.Contains(list[0].Problem, "Files/kubernetes/more.yaml:1: document 1: ConfigMap has no metadata") {
 			return fmt.Errorf("packages: %+v", list)
 		}
 		return nil
