@@ -41,7 +41,7 @@ func Lacking(who auth.Identity, settings *desired.Settings, t gitrepo.Touched) [
 	return out
 }
 
-// LackingDrafts names the refs beside the branch of the desired repository that somebody may not
+// LackingDrafts names the refs beside the branch of the desired repository that the caller may not
 // bring. Branches are drafts, which who operates anything may bring; a tag is there for good, and
 // all who clone have it.
 func LackingDrafts(who auth.Identity, updates []gitrepo.RefUpdate) (out []*desired.Problem) {
@@ -56,7 +56,7 @@ func LackingDrafts(who auth.Identity, updates []gitrepo.RefUpdate) (out []*desir
 	return out
 }
 
-// LackingRefs names the refs of a package repository that somebody may not update who hasn't the
+// LackingRefs names the refs of a package repository that the caller may not update without the
 // role in each of the projects; without a project, in any.
 func LackingRefs(who auth.Identity, role auth.Role, projects []string, updates []gitrepo.RefUpdate) []*desired.Problem {
 	if len(projects) == 0 && who.MayAnywhere(role) {

@@ -13,7 +13,7 @@ import (
 )
 
 // refuseCrossSite refuses requests that another site has had a browser send: a browser shows a client certificate, and
-// credentials that a person once typed in, to whoever has a form sent here. The page judges its own requests by the same
+// credentials that a person once typed in, to any page that has a form sent here. The page judges its own requests by the same
 // rule, and answers with a page. Only GET, HEAD and OPTIONS, which change nothing, and requests with a token in a header,
 // which no foreign page can set without being asked for it first, come from anywhere.
 func (s *Server) refuseCrossSite(next http.Handler) (http.Handler, error) {

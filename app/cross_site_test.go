@@ -124,7 +124,7 @@ func TestOnlyItsOwnNamesReachAServerForEveryone(t *testing.T) {
 	}
 }
 
-// certified makes whoever shows a certificate of the subject an administrator.
+// certified makes an administrator of the caller with a certificate of the subject.
 func certified(t *testing.T, data, subject string) {
 	t.Helper()
 	file := datadir.TokensFile(data)

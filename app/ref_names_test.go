@@ -15,7 +15,7 @@ func TestARefThatMisleadsWhoFetchesItIsRefused(t *testing.T) {
 
 	s := withPushers(t)
 	p := newPushes(t, s, "desired.git")
-	draft := p.commit("Somebody else's VIM", map[string]string{"vims/theirs.yaml": "type: sim\n"})
+	draft := p.commit("Another person's VIM", map[string]string{"vims/theirs.yaml": "type: sim\n"})
 	for _, ref := range []string{
 		"refs/tags/HEAD", "refs/heads/HEAD", "refs/heads/x/FETCH_HEAD", "refs/tags/main", "refs/heads/Main", "refs/heads/origin/main", "refs/tags/refs/for/main",
 		"refs/tags/" + draft, "refs/heads/" + draft[:10] + "a",

@@ -358,7 +358,7 @@ type Repo interface {
 	WaitFor(ctx context.Context, commit string) error
 	// Stale returns why head may be behind the branch, nil while the branch is followed.
 	Stale() error
-	// Problems returns what at head isn't obeyed, by file.
+	// Problems returns what at head is rejected, by file.
 	Problems() []*Problem
 	// Lookup finds an instance at head.
 	Lookup(instance string) (Revision, bool)

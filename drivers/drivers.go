@@ -252,7 +252,7 @@ type Identifier interface {
 	Identity(ctx context.Context) (string, error)
 }
 
-// Surveyor is implemented by drivers that can list what their VIM has, whoever asks for it.
+// Surveyor is implemented by drivers that can list what their VIM has of all instances.
 type Surveyor interface {
 	// Instances returns the ids of the VNF instances of which the VIM has objects that this installation provably made, in
 	// any order. What other installations made MUST NOT be among them, nor what names none. Where the driver is a

@@ -41,7 +41,7 @@ func hidden(value any, secrets []string) any {
 	return value
 }
 
-// secretField says whether a name on the way to the field is that of a secret. An item of
+// secretField reports whether a name on the way to the field is that of a secret. An item of
 // a list may be called as it likes, but for the variable whose value is meant.
 func secretField(names desired.SecretNames, field string) bool {
 	_, last, isValue := strings.Cut(field, "].value")

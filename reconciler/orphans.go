@@ -49,7 +49,7 @@ type Orphans struct {
 }
 
 const (
-	// surveyPause is the time between two surveys that nobody asks for. They read what the drivers hold anyway.
+	// surveyPause is the time between two surveys that no caller asks for. They read what the drivers hold anyway.
 	surveyPause = 30 * time.Second
 	// surveySoon is that after one that couldn't be made, as a process that starts hasn't read everything yet, and after
 	// something moved that may be an orphan.
@@ -179,7 +179,7 @@ func sooner(end time.Time, pause time.Duration) time.Time {
 // surveys reports whether it is this replica that surveys the VIM unasked: one does, so that not each connects to all VIMs.
 func (r *Reconciler) surveys(vim string) bool { return r.Member.Mine("vim/" + vim) }
 
-// everyVIM is for a survey that somebody asks for.
+// everyVIM is for a survey that a caller asks for.
 func everyVIM(string) bool { return true }
 
 // Orphans surveys all VIMs for objects of this installation that belong to no VNF. An error wraps
@@ -226,7 +226,7 @@ type surveyor struct {
 	settings *desired.Settings
 	sites    []*site
 	unseen   []Unseen
-	// named are the ids of which the desired repository has a problem: nobody knows what they should be.
+	// named are the ids of which the desired repository has a problem: what they should be isn't known.
 	named map[string]bool
 }
 

@@ -179,7 +179,7 @@ func refusedOrphan(ref OrphanRef, why string) error {
 
 // erasure is what of one instance at one VIM is to be deleted, in the instance's turn.
 type erasure struct {
-	ctx      context.Context // of whoever waits for it: no deletion begins after its end
+	ctx      context.Context // of the caller that waits for it: no deletion begins after its end
 	site     *site
 	instance string
 	refs     []OrphanRef
@@ -217,7 +217,7 @@ func (w *erasures) add(e *erasure) {
 	w.of[e.instance] = append(w.of[e.instance], e)
 }
 
-// has reports whether somebody waits for one of the instance.
+// has reports whether a caller waits for one of the instance.
 func (w *erasures) has(instance string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -140,7 +140,7 @@ func TestOrphansAreAProblemOfTheirVIM(t *testing.T) {
 	w := newWorld(t, nil)
 	w.comeBack("")
 	w.stop()
-	w.start() // a survey that nobody asks for
+	w.start() // a survey that no caller asks for
 
 	w.until("it is a problem", func() bool {
 		list := w.recon.View().OrphanProblems()

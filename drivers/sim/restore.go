@@ -54,7 +54,7 @@ func copied(instances map[string]map[string]*object, owners map[string]string) *
 	return to
 }
 
-// Renumber gives all objects of the instance new incarnations, as if somebody had made each again.
+// Renumber gives all objects of the instance new incarnations, as if each had been made again.
 func (c *Cloud) Renumber(instance string) {
 	c.mu.Lock()
 	for _, x := range c.instances[instance] {
