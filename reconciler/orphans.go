@@ -211,12 +211,20 @@ func (v *View) OrphanProblems() []Problem {
 	list := make([]Problem, 0, len(vims))
 	for _, vim := range vims {
 		list = append(list, Problem{VIM: vim, Since: o.since[vim], Problem: desired.Problem{
-			File:    "vims/" + vim + ".yaml",
+			File:    v.fileOfVIM(vim),
 			Message: fmt.Sprintf("objects of this installation at the VIM belong to no VNF: %s", some(keys[vim])),
 			Remedy:  "`jibe get orphans` shows them and why, and `jibe orphans delete --vim " + vim + "` deletes them",
 		}})
 	}
 	return list
+}
+
+// fileOfVIM names where the connection stands: a file under vims/, or an instance that brings its own.
+func (v *View) fileOfVIM(name string) string {
+	if settings, err := v.r.Repo.Settings(); err == nil && settings.VIMs[name] == nil {
+		return "vimConnectionInfo " + name
+	}
+	return "vims/" + name + ".yaml"
 }
 
 // surveyor finds orphans by what git, the records and the VIMs say at one moment.

@@ -76,6 +76,9 @@ func TestOrphansAtAConnectionNamedAsAVIMAreDeletedThere(t *testing.T) {
 	if len(list) != 2 || list[0].VIM == "lab" || !strings.HasPrefix(list[0].VIM, "lab@") {
 		t.Fatalf("orphans are %+v", list)
 	}
+	w.until("they are a problem of that connection", func() bool {
+		return slices.ContainsFunc(w.recon.View().OrphanProblems(), func(p reconciler.Problem) bool { return p.VIM == list[0].VIM && p.File == "vimConnectionInfo "+p.VIM })
+	})
 	done, err := w.recon.DeleteOrphans(t.Context(), shown(list))
 	if err != nil || len(done.Deleted) != 2 {
 		t.Fatalf("%+v, %v", done, err)
