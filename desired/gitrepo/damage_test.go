@@ -229,11 +229,13 @@ func TestNotesAreReadByGit(t *testing.T) {
 func TestANoteThatIsFullKeepsNoOtherFromBeingWritten(t *testing.T) {
 	t.Parallel()
 
-	r := openRepo(t, Options{})
+	const limit = 1 << 20
+
+	r := openRepo(t, Options{maxNote: limit})
 	full := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	other := mustWrite(t, r, testID(1), "", 2)
 	text := filepath.Join(t.TempDir(), "note")
-	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), maxNote/12), 0o644); err != nil {
+	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), limit/12), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-F", text, full.Commit)
@@ -243,4 +245,45 @@ func TestANoteThatIsFullKeepsNoOtherFromBeingWritten(t *testing.T) {
 		out, err := tryGit(r.opt.Dir, "notes", "--ref=jibe", "show", other.Commit)
 		return err == nil && out == "op-2 COMPLETED"
 	})
+}
+
+func TestANoteBeyondTheLimitIsReadOnceAndHidesNoOther(t *testing.T) {
+	t.Parallel()
+
+	const limit = 1 << 20
+
+	r := openRepo(t, Options{Key: testKey, maxNote: limit})
+	full := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	other := mustWrite(t, r, testID(1), "", 2)
+	text := filepath.Join(t.TempDir(), "note")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), limit/12), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-F", text, full.Commit)
+	r.Attest(other.Commit, "op-2 COMPLETED", []byte(`{"id":"op-2"}`))
+	kit.Until(t, "the other note is there", func() bool {
+		_, err := tryGit(r.opt.Dir, "notes", "--ref=jibe", "show", other.Commit)
+		return err == nil
+	})
+
+	if p, err := r.notedPush(t.Context(), full.Commit); p != nil || err != nil {
+		t.Errorf("the push of a note beyond the limit: %v, %v; want none", p, err)
+	}
+	note, err := r.noteBlob(t.Context(), full.Commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.noted.mu.Lock()
+	if known, ok := r.noted.entries[full.Commit]; !ok || known.note != note {
+		t.Error("the next lookup reads the note again")
+	}
+	r.noted.mu.Unlock()
+
+	e, err := r.Evidence(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Notes) != 1 || e.Notes[0].Commit != other.Commit {
+		t.Errorf("git proves %+v, want what the other note says", e.Notes)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -314,10 +315,15 @@ func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {
 		if !git.IsHash(commit) || !f.IsFile() {
 			continue
 		}
-		text, err := r.objects.PeekUpTo(ctx, git.KindBlob, f.Hash, maxNote)
-		if err != nil {
+		text, err := r.readNote(ctx, f.Hash)
+		switch {
+		case errors.Is(err, git.ErrTooLarge):
+			r.log.Warn("what the note of a commit proves can't be read", "revision", commit, "error", err)
+			continue // the notes of others prove what they prove nevertheless
+		case err != nil:
 			return err
 		}
+
 		for line := range bytes.Lines(text) {
 			if n, ok := r.parseNote(commit, strings.TrimRight(string(line), "\n")); ok && n.Facts != nil {
 				e.Notes = append(e.Notes, n)

@@ -271,7 +271,7 @@ func (r *Repo) appendNote(ctx context.Context, ed *git.TreeEditor, commit string
 			continue
 		}
 		// A note isn't kept in memory: it is read only to be replaced.
-		if text, err = r.objects.PeekUpTo(ctx, git.KindBlob, e.Hash, maxNote); err != nil {
+		if text, err = r.readNote(ctx, e.Hash); err != nil {
 			return 0, fmt.Errorf("read note: %w", err)
 		}
 		at = p

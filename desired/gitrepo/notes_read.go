@@ -1,15 +1,17 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
-	"strings"
+	"errors"
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// maxNote bounds a note that is read, in bytes: it has a line for each operation that its commit began, of some 350 bytes.
-const maxNote = 64 << 20
+// maxNote bounds a note that is read, in bytes. A note has two lines of some 900 bytes each for every operation that its
+// commit starts: this is enough for a commit that changes 250,000 instances.
+const maxNote = 512 << 20
 
 // noteOf is the note of a commit, "" where it has none.
 func (r *Repo) noteOf(ctx context.Context, commit string) (string, error) {
@@ -17,8 +19,13 @@ func (r *Repo) noteOf(ctx context.Context, commit string) (string, error) {
 	if err != nil || blob == "" {
 		return "", err
 	}
-	text, err := r.objects.PeekUpTo(ctx, git.KindBlob, blob, maxNote)
+	text, err := r.readNote(ctx, blob)
 	return string(text), err
+}
+
+// readNote reads the object of a note. The error is [git.ErrTooLarge] for one beyond the limit.
+func (r *Repo) readNote(ctx context.Context, blob string) ([]byte, error) {
+	return r.objects.PeekUpTo(ctx, git.KindBlob, blob, r.opt.maxNote)
 }
 
 // noteBlob is the object that holds the note of a commit, "" where it has none.
@@ -54,7 +61,7 @@ type pushCache struct {
 }
 
 // cachedPush is the push that a commit's note records. nil is valid for this version of the note alone: the line of a push
-// may come after those of operations.
+// may come after those of operations. A note that is too large to be read records none.
 type cachedPush struct {
 	note string // the object
 	push *Push
@@ -78,14 +85,17 @@ func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
 	defer n.mu.Unlock()
 	known, ok := n.entries[commit]
 	if !ok || known.push == nil && known.note != note {
-		text, err := r.objects.PeekUpTo(ctx, git.KindBlob, note, maxNote)
-		if err != nil {
+		text, err := r.readNote(ctx, note)
+		switch {
+		case errors.Is(err, git.ErrTooLarge):
+			r.log.Warn("who pushed a commit can't be read from its note", "revision", commit, "error", err)
+		case err != nil:
 			return nil, err
 		}
 		if n.entries == nil || len(n.entries) >= maxCachedPushes {
 			n.entries = map[string]cachedPush{}
 		}
-		known = cachedPush{note, r.pushIn(commit, string(text))}
+		known = cachedPush{note, r.pushIn(commit, text)}
 		n.entries[commit] = known
 	}
 	if known.push == nil {
@@ -97,11 +107,15 @@ func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
 }
 
 // pushIn is the push that a note of the commit tells of, nil where none is sealed.
-func (r *Repo) pushIn(commit, note string) *Push {
-	for line := range strings.Lines(note) {
-		if p, ok := r.parsePush(commit, strings.TrimSuffix(line, "\n")); ok {
+func (r *Repo) pushIn(commit string, note []byte) *Push {
+	for line := range bytes.Lines(note) {
+		if !bytes.HasPrefix(line, []byte(pushMark)) {
+			continue // the line of an operation
+		}
+		if p, ok := r.parsePush(commit, string(bytes.TrimSuffix(line, []byte("\n")))); ok {
 			return &p
 		}
 	}
+
 	return nil
 }

@@ -23,7 +23,8 @@ type Provenance struct {
 // WhoMade says how a commit came into the desired repository at dir. Only what is
 // authenticated by the key counts. It changes nothing; the server may run.
 func WhoMade(ctx context.Context, dir, branch, commit string, key []byte) (*Provenance, error) {
-	r := &Repo{Reader: newReader(git.Runner{Dir: dir}, branch, 16<<20), opt: Options{Dir: dir, Branch: branch, Key: key}}
+	opt := Options{Dir: dir, Branch: branch, Key: key}.withDefaults()
+	r := &Repo{Reader: newReader(git.Runner{Dir: dir}, opt.Branch, 16<<20), opt: opt, log: opt.Log}
 	defer r.Reader.Close()
 	full, err := r.resolve(ctx, commit+"^{commit}")
 	if err != nil {

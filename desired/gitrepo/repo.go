@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -79,6 +80,9 @@ type Options struct {
 	Held func(waited time.Duration)
 
 	remoteTimeout time.Duration // 0 is defaultRemoteTimeout
+
+	// maxNote is the most that is read of a note, in bytes; 0 is [maxNote].
+	maxNote int64
 }
 
 // observed tells the observer of a command that began at a time.
@@ -109,6 +113,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.maxNote = cmp.Or(o.maxNote, maxNote)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
