@@ -2,6 +2,7 @@ package watched
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
@@ -31,9 +33,10 @@ type owner struct {
 
 func (o owner) key() string { return manifest.Key(o.gk, o.namespace, o.name) }
 
-// owners remembers which owners needn't be asked for, and until when.
+// owners remembers which owners needn't be asked for, and until when, and since when others can't be read.
 type owners struct {
 	settled *lru.Cache[types.UID, time.Time]
+	failing *lru.Cache[types.UID, time.Time]
 }
 
 const (
@@ -55,8 +58,22 @@ func newOwners() *owners {
 	if err != nil {
 		panic(err) // the size isn't positive
 	}
+	failing, err := lru.New[types.UID, time.Time](maxSettled)
+	if err != nil {
+		panic(err)
+	}
 
-	return &owners{settled}
+	return &owners{settled, failing}
+}
+
+// failed notes that the owner couldn't be read, and returns since when it can't.
+func (o *owners) failed(uid types.UID) time.Time {
+	now := time.Now()
+	if since, failing, _ := o.failing.PeekOrAdd(uid, now); failing {
+		return since
+	}
+
+	return now
 }
 
 func (o *owners) settle(uid types.UID, until time.Duration) {
@@ -154,7 +171,7 @@ func (c *Cache) findOwner(ctx context.Context, instance string, o owner, proven 
 
 	ctx, cancel := context.WithTimeout(ctx, syncPatience)
 	defer cancel()
-	found, err := c.client.Resource(mapping.Resource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	found, err := c.client.Resource(mapping.Resource).Namespace(o.namespace).Get(Once(ctx), o.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && found.GetUID() != o.uid:
 		c.owners.settle(o.uid, 100*365*24*time.Hour)
@@ -162,12 +179,27 @@ func (c *Cache) findOwner(ctx context.Context, instance string, o owner, proven 
 	case isForbidden(err):
 		c.owners.settle(o.uid, settledFor)
 	case err != nil:
-		return Unavailable(err)
+		return c.unread(ctx, o, err)
 	default:
 		c.putStray(instance, o, found, proven)
 	}
+	c.owners.failing.Remove(o.uid)
 
 	return nil
+}
+
+// unread returns why an owner couldn't be read: an error of its kind, which concerns this instance alone, where
+// the API server answered with it and answers other requests, and of the VIM where it doesn't.
+func (c *Cache) unread(ctx context.Context, o owner, err error) error {
+	var said apierrors.APIStatus
+	if !errors.As(err, &said) || apierrors.IsUnauthorized(err) {
+		return Unavailable(err)
+	}
+	if since := c.owners.failed(o.uid); c.answers(ctx, since) {
+		return &drivers.UnlistedError{Kind: manifest.KindName(o.gk), Since: since, Err: fmt.Errorf("read %s: %w", o.key(), err)}
+	}
+
+	return Unavailable(err)
 }
 
 func (c *Cache) dropStray(o owner) {

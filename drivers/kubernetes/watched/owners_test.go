@@ -1,6 +1,7 @@
 package watched
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -27,7 +30,7 @@ type namedObjects struct {
 	mu      sync.Mutex
 	objects map[string]*unstructured.Unstructured
 	asked   []string
-	denied  bool
+	status  int // that every request for one is answered with, 0 for none
 }
 
 func (s *namedObjects) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,8 +44,8 @@ func (s *namedObjects) RoundTrip(r *http.Request) (*http.Response, error) {
 
 	s.asked = append(s.asked, key)
 	found, status := s.objects[key], http.StatusNotFound
-	if s.denied {
-		found, status = nil, http.StatusForbidden
+	if s.status != 0 {
+		found, status = nil, s.status
 	}
 	if found == nil {
 		resp := answer(r, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": strings.ReplaceAll(http.StatusText(status), " ", "")})
@@ -51,6 +54,13 @@ func (s *namedObjects) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 
 	return answer(r, found.Object), nil
+}
+
+// answerWith has every request for an object answered with the status, and 0 as it should be.
+func (s *namedObjects) answerWith(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
 }
 
 // requests are those since the last call.
@@ -202,7 +212,7 @@ func TestAnOwnerThatIsGoneIsAskedForOnce(t *testing.T) {
 	for name, server := range map[string]*namedObjects{
 		"gone":             {},
 		"another has it":   {objects: map[string]*unstructured.Unstructured{"replicasets/r": successor}},
-		"it can't be read": {denied: true},
+		"it can't be read": {status: http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,6 +227,39 @@ func TestAnOwnerThatIsGoneIsAskedForOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnOwnerThatCantBeReadHoldsItsInstanceAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &namedObjects{status: http.StatusInternalServerError}
+		c := listed(t, server, "a", made(t, "Pod", "p", labelledI1, "ReplicaSet", "r"))
+		observe := func(instance string) error {
+			_, err := c.Observe(t.Context(), instance, plan.Desired{}, nil, nil, func(*Fact) bool { return false })
+			return err
+		}
+
+		began := time.Now()
+		for range 3 {
+			kind, ok := errors.AsType[*drivers.UnlistedError](observe("i1"))
+			if !ok || kind.Kind != "ReplicaSet" || !kind.Since.Equal(began) || !strings.Contains(kind.Error(), "read ReplicaSet/ns/r") {
+				t.Fatalf("the instance with the pod: %+v", kind)
+			}
+			kit.Pass(time.Second)
+		}
+		if err := observe("i2"); err != nil {
+			t.Errorf("another instance: %v", err)
+		}
+
+		server.answerWith(http.StatusUnauthorized)
+		if err := observe("i1"); !drivers.Answered(err) {
+			t.Errorf("refused credentials: %v", err)
+		}
+		server.answerWith(0)
+		if err := observe("i1"); err != nil {
+			t.Errorf("once it can be read: %v", err)
+		}
+	})
 }
 
 func TestAnOwnerWithoutItsLabelIsFollowedUntilItIsGone(t *testing.T) {
