@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -52,8 +53,10 @@ type attempt struct {
 	// vim is the name of the instance's main VIM, and onlyVIM that of a file under vims/ where the instance
 	// runs nowhere else.
 	vim, onlyVIM string
-	// blind says that its VIM couldn't be seen, and gone that it does without, as it is gone for good.
-	blind, gone bool
+	// blind says that its VIM couldn't be seen.
+	blind bool
+	// gone are the names of VIMs that it does without, as they are gone for good.
+	gone []string
 }
 
 // tell records what runs, as it was seen last.
@@ -114,7 +117,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
 	if err := x.sameVIMs(ctx, a, record); err != nil {
-		if err := x.withoutGone(ctx, a, record, err); err != nil {
+		if err := x.anywayWithoutGone(ctx, a, record, err); err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}
 	}
@@ -233,22 +236,35 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 	return stalePause, nil
 }
 
-// withoutGone has a termination go on without VIMs that can't be reached and are gone for good: nothing runs there that
-// could be ended. why is the error for which they weren't asked, which is returned where that doesn't hold.
+// anywayWithoutGone has a termination go on that couldn't confirm its VIMs, where it can without those that are gone.
+func (x *attempts) anywayWithoutGone(ctx context.Context, a *attempt, record *lcm.Instance, why error) (err error) {
+	if err := x.withoutGone(ctx, a, record, why); err != nil {
+		return err
+	}
+	if a.drv, err = x.resolver.vims.driver(ctx, a.want.Source.Instance, a.gone...); err != nil {
+		return err
+	}
+
+	return x.sameVIMs(ctx, a, record)
+}
+
+// withoutGone has a termination go on without those VIMs that can't be reached and are gone for good: nothing runs there that
+// could be ended. What runs at its other VIMs is. why is the error for which they weren't asked, which is returned where
+// that doesn't hold.
 func (x *attempts) withoutGone(ctx context.Context, a *attempt, record *lcm.Instance, why error) error {
 	if !errors.Is(why, drivers.ErrUnavailable) || drivers.Answered(why) || a.op.Type != lcm.Terminate || a.op.State == lcm.RollingBack || a.want.Source.Instance == nil {
 		return why
 	}
-	gone, err := x.identity.gone(record, a.want.Source.Instance)
+	gone, err := x.identity.gone(ctx, record, a.want.Source.Instance)
 	if err != nil {
 		return err
 	}
-	if !gone {
+	if len(gone) == 0 {
 		return why
 	}
 
-	a.drv, a.gone = nowhere{}, true
-	what := "the VIM was forgotten as gone for good, and doesn't answer: nothing of the VNF is ended there"
+	a.gone = gone
+	what := "VIM " + strings.Join(gone, ", ") + " was forgotten as gone for good, and doesn't answer: nothing of the VNF is ended there"
 	if slices.ContainsFunc(a.op.Story, func(l lcm.StoryLine) bool { return l.Text == what }) {
 		return nil
 	}
@@ -265,12 +281,9 @@ func (x *attempts) withoutGone(ctx context.Context, a *attempt, record *lcm.Inst
 
 // sameVIMs makes sure that the VIMs are those at which the instance was instantiated.
 func (x *attempts) sameVIMs(ctx context.Context, a *attempt, record *lcm.Instance) error {
-	if a.gone {
-		return nil
-	}
 	ctx, cancel := x.deadlines.bound(ctx, a.op)
 	defer cancel()
-	return x.identity.confirm(ctx, record, a.want.Source.Instance)
+	return x.identity.confirm(ctx, record, a.want.Source.Instance, a.gone...)
 }
 
 // observe looks at the VIM.
@@ -301,6 +314,9 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation, record *lcm.Ins
 			return nil, err
 		}
 		op = a.op
+		if a.want, a.drv, err = x.resolver.resolve(ctx, target, other, a.gone...); err != nil {
+			return nil, err
+		}
 	}
 	if op.Type == lcm.ModifyInfo && a.want.Source.Package == nil {
 		a.drv = nowhere{} // it moves nothing of what an earlier operation left

@@ -149,8 +149,8 @@ func (v *connections) close() {
 
 // driver finds the driver of the instance's VIM, as connect does, and notes that the
 // instance needs it from now on.
-func (v *connections) driver(ctx context.Context, inst *desired.Instance) (drivers.Driver, error) {
-	drv, names, err := v.connect(ctx, inst)
+func (v *connections) driver(ctx context.Context, inst *desired.Instance, gone ...string) (drivers.Driver, error) {
+	drv, names, err := v.connect(ctx, inst, gone...)
 	var refused *drivers.RefusedError
 	if err != nil && names == nil && !errors.As(err, &refused) {
 		return nil, err // what git names isn't known now
@@ -170,8 +170,9 @@ func (v *connections) driver(ctx context.Context, inst *desired.Instance) (drive
 
 // connect finds the driver of the instance's VIM: the one that it names, else its
 // own connection, else the default. One whose VDUs are spread over several has a driver
-// made of theirs. names are what it is known by, also where there is no driver now.
-func (v *connections) connect(ctx context.Context, inst *desired.Instance) (drv drivers.Driver, names []string, err error) {
+// made of theirs. names are what it is known by, also where there is no driver now. In the place of the VIMs whose names
+// are in gone stands a driver that sees nothing and does nothing.
+func (v *connections) connect(ctx context.Context, inst *desired.Instance, gone ...string) (drv drivers.Driver, names []string, err error) {
 	settings, list, err := placesIn(ctx, v.repo, inst)
 	if err != nil {
 		return nil, nil, err
@@ -184,12 +185,17 @@ func (v *connections) connect(ctx context.Context, inst *desired.Instance) (drv 
 			under = nil
 		}
 		names = append(names, name)
+		if slices.Contains(gone, at.Name) {
+			parts[i] = multi.Part{Name: at.Name, Driver: nowhere{}}
+			key += at.Name + "=gone "
+			continue
+		}
 		part, fp, openErr := v.open(name, under, at)
 		if openErr != nil {
 			err = cmp.Or(err, openErr)
 			continue
 		}
-		parts[i] = multi.Part{Name: at.Name, Driver: part}
+		parts[i] = multi.Part{Name: at.Name, Driver: part.Driver}
 		key += at.Name + "=" + fp + " "
 	}
 	if err != nil {
@@ -222,12 +228,13 @@ func (v *connections) fresh(name string, settings *desired.Settings) (resolved, 
 	return k, ok && k.settings == settings && v.now().Before(k.until)
 }
 
-// open is the driver of the place, which is made where there is none yet.
-func (v *connections) open(name string, settings *desired.Settings, at desired.Place) (drv drivers.Driver, fp string, err error) {
+// open returns the connection of the place, which is made where there is none yet.
+func (v *connections) open(name string, settings *desired.Settings, at desired.Place) (c *connected, fp string, err error) {
 	v.mu.Lock()
+	settings, at = v.inEffect(settings, at)
 	if k, ok := v.fresh(name, settings); ok {
 		defer v.mu.Unlock()
-		return v.drivers[k.fingerprint].Driver, k.fingerprint, nil
+		return v.drivers[k.fingerprint], k.fingerprint, nil
 	}
 	c, fp, gone, err := v.renew(name, settings, at)
 	v.mu.Unlock()
@@ -235,7 +242,23 @@ func (v *connections) open(name string, settings *desired.Settings, at desired.P
 	if err != nil {
 		return nil, "", err
 	}
-	return c.Driver, fp, nil
+	return c, fp, nil
+}
+
+// inEffect has the place be as the settings of now say, where they have its file still: a caller may have read others
+// before, and nothing is connected to by those. v.mu is held, so that what is read here is no older than what the
+// last caller read.
+func (v *connections) inEffect(settings *desired.Settings, at desired.Place) (*desired.Settings, desired.Place) {
+	if at.File == nil {
+		return settings, at
+	}
+	now, err := v.repo.Settings()
+	if err != nil || now.VIMs[at.Name] == nil {
+		return settings, at
+	}
+	at.File = now.VIMs[at.Name]
+
+	return now, at
 }
 
 // renew finds out what the name means now. gone are the drivers that it meant before,

@@ -170,15 +170,9 @@ func (v *connections) identityOf(ctx context.Context, under *desired.Settings, a
 	if at.Connection != nil {
 		under = nil
 	}
-	_, fp, err := v.open(placeKey(at), under, at)
+	c, _, err := v.open(placeKey(at), under, at)
 	if err != nil {
 		return "", err
-	}
-	v.mu.Lock()
-	c := v.drivers[fp]
-	v.mu.Unlock()
-	if c == nil {
-		return "", fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.Name, drivers.ErrUnavailable)
 	}
 	return c.identify(ctx, v.now())
 }

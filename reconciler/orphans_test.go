@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -17,7 +16,6 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/store"
-	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const db = "Workload/" + id + "/db"
@@ -313,61 +311,6 @@ func TestOrphansAreJudgedAgainInTheirTurn(t *testing.T) {
 	}
 }
 
-// endpoints gives every VIM its endpoint, too, by which it is told from others.
-type endpoints struct{}
-
-func (endpoints) VIM(v *desired.VIM) (drivers.VIM, error) {
-	return drivers.VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint}, nil
-}
-
-func TestOrphansAreToldFromWhatRunsByTheIdentityOfTheirVIM(t *testing.T) {
-	t.Parallel()
-
-	a, b := sim.NewCloud(), sim.NewCloud()
-	w := newWorld(t, func(c *reconciler.Config) {
-		c.Secrets = endpoints{}
-		c.Driver = func(v drivers.VIM) (drivers.Driver, error) {
-			if v.Endpoint == "https://b" {
-				return sim.New(b, v), nil
-			}
-			return sim.New(a, v), nil
-		}
-	})
-	vims := func(lab, other string) {
-		files := map[string][]byte{
-			"vims/lab.yaml":   []byte("type: sim\ndefault: true\nendpoint: " + lab + "\n"),
-			"vims/twin.yaml":  []byte("type: sim\nendpoint: " + lab + "\n"),
-			"vims/other.yaml": []byte("type: sim\nendpoint: " + other + "\n"),
-			"vims/third.yaml": []byte("type: sim\nendpoint: " + other + "\n"),
-		}
-		if err := w.repo.Seed(t.Context(), files, "VIMs"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	vims("https://a", "https://b")
-	w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-
-	b.Restore(a.Copy())
-
-	list := w.orphans() // those of b once, though two drivers lead there
-	if len(list) != 2 || list[0].VIM != "other" || list[1].VIM != "other" || list[0].Why != "the VNF runs at lab" {
-		t.Fatalf("orphans are %+v", list)
-	}
-	vims("https://b", "https://a") // the VNF runs at a, where its file leads no more
-	if now := w.orphans(); len(now) > 0 {
-		t.Fatalf("orphans are %+v", now)
-	}
-	vims("https://a", "https://b")
-	if _, err := w.recon.DeleteOrphans(t.Context(), shown(list)); err != nil {
-		t.Fatal(err)
-	}
-	w.until("they are gone", func() bool { return len(b.Instances()) == 0 })
-	if !slices.Contains(a.Instances(), id) || w.units("VDU1") != 1 {
-		t.Errorf("what runs is %v", a.Instances())
-	}
-}
-
 func TestNothingCountsAsAnOrphanWhileMoreMayBeDesired(t *testing.T) {
 	t.Parallel()
 
@@ -408,101 +351,4 @@ func (r staleRepo) Stale() error {
 		return errors.New("the forge is away")
 	}
 	return nil
-}
-
-func TestOrphansOfAVIMThatIsAwayAreUnseen(t *testing.T) {
-	t.Parallel()
-
-	w := newWorld(t, nil)
-	w.comeBack("")
-	list := shown(w.orphans())
-	w.cloud.SetAway(errors.New("no route to host"))
-
-	found, err := w.recon.View().Orphans(t.Context())
-	_, deleted := w.recon.DeleteOrphans(t.Context(), list)
-
-	if err != nil || len(found.Orphans) > 0 || len(found.Unseen) != 1 || found.Unseen[0].VIM != "lab" {
-		t.Errorf("%+v, %v", found, err)
-	}
-	if !errors.Is(deleted, drivers.ErrUnavailable) {
-		t.Errorf("deletion: %v", deleted)
-	}
-}
-
-func TestOrphansAreDeletedByWhicheverReplicaIsAsked(t *testing.T) {
-	t.Parallel()
-
-	f := newFleet(t)
-	one, two := f.start(nil), f.start(nil)
-	kit.Until(t, "they know each other", func() bool { return len(one.member.Living()) == 2 && len(two.member.Living()) == 2 })
-	ids := instances(6)
-	for _, id := range ids {
-		f.want(id, "", one, two)
-	}
-	f.settled(ids)
-	backup := f.cloud.Copy()
-	for _, id := range ids {
-		if _, err := f.repo.Write(t.Context(), desired.Write{
-			Instance: id, Dir: "instances/" + id, Subject: "end it", By: "Ann <ann@example.com>",
-			Change: func(desired.Revision, desired.Files) (desired.Files, error) { return nil, nil },
-		}); err != nil {
-			t.Fatal(err)
-		}
-		one.recon.Moved(id)
-		two.recon.Moved(id)
-	}
-	kit.Until(t, "all have ended", func() bool { return f.log.Counts().Instances == 0 && len(f.cloud.Instances()) == 0 })
-	f.cloud.Restore(backup)
-
-	for _, r := range []*replica{one, two} {
-		found, err := r.recon.View().Orphans(t.Context())
-		if err != nil || len(found.Orphans) == 0 {
-			t.Fatalf("%+v, %v", found, err)
-		}
-		due := found.Orphans
-		if r == one {
-			due = slices.DeleteFunc(due, func(o reconciler.Orphan) bool { return !slices.Contains(ids[:3], o.Instance) })
-		}
-		if _, err := r.recon.DeleteOrphans(t.Context(), shown(due)); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	kit.Until(t, "nothing is left", func() bool { return len(f.cloud.Instances()) == 0 })
-	kit.Until(t, "no instance is owned", func() bool { return one.recon.Owned()+two.recon.Owned() == 0 })
-}
-
-func TestOrphansOfAnInstanceAreDeletedByTheReplicaThatOwnsIt(t *testing.T) {
-	t.Parallel()
-
-	f := newFleet(t)
-	one, two := f.start(nil), f.start(nil)
-	kit.Until(t, "they know each other", func() bool { return len(one.member.Living()) == 2 && len(two.member.Living()) == 2 })
-	ids := slices.DeleteFunc(instances(12), func(id string) bool { return !two.member.Mine(id) })[:1]
-	f.want(ids[0], "", one, two)
-	f.settled(ids)
-	backup := f.cloud.Copy()
-	f.commit(ids[0], "notInstantiated", "", one, two)
-	kit.Until(t, "it has ended", func() bool { return len(f.cloud.Instances()) == 0 })
-	f.settled(ids)
-	f.cloud.Restore(backup)
-	found, err := one.recon.View().Orphans(t.Context())
-	if err != nil || len(found.Orphans) == 0 {
-		t.Fatalf("%+v, %v", found, err)
-	}
-
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err = one.recon.DeleteOrphans(ctx, shown(found.Orphans))
-
-	if !errors.Is(err, desired.ErrUnavailable) || !strings.Contains(err.Error(), two.member.Holder()) {
-		t.Errorf("the other replica: %v", err)
-	}
-	if len(f.cloud.Instances()) == 0 {
-		t.Error("it has deleted them nevertheless")
-	}
-	if _, err := two.recon.DeleteOrphans(t.Context(), shown(found.Orphans)); err != nil {
-		t.Fatal(err)
-	}
-	kit.Until(t, "nothing is left", func() bool { return len(f.cloud.Instances()) == 0 })
 }

@@ -114,6 +114,73 @@ func TestWhileOneOfTwoVIMsIsAwayNothingOfTheInstanceIsJudged(t *testing.T) {
 	}
 }
 
+func TestATerminationDoesWithoutTheOneOfTwoVIMsThatIsGone(t *testing.T) {
+	t.Parallel()
+
+	for _, gone := range []string{"lab", "edge"} {
+		t.Run(gone, func(t *testing.T) {
+			t.Parallel()
+			edge := sim.NewCloud()
+			var w *world
+			w = newWorld(t, func(c *reconciler.Config) {
+				c.Packages, c.Secrets = catalogue{}, addressed{}
+				c.Driver = func(v drivers.VIM) (drivers.Driver, error) {
+					if v.Name == "edge" {
+						return sim.New(edge, v), nil
+					}
+					return sim.New(w.cloud, v), nil
+				}
+			})
+			w.vimFile("lab", "type: sim\ndefault: true\nendpoint: https://a\n")
+			w.vimFile("edge", "type: sim\nendpoint: https://b\n")
+			w.commit(file("instantiated", "vim: lab\nplacement: {VDU2: edge}\n"))
+			w.last(lcm.Instantiate, lcm.Completed)
+			clouds := map[string]*sim.Cloud{"lab": w.cloud, "edge": edge}
+			lost := clouds[gone]
+			delete(clouds, gone)
+			lost.SetVIMAway(gone, errors.New("connection refused"), false)
+			w.commit(file("notInstantiated", "vim: lab\nplacement: {VDU2: edge}\n"))
+			w.until("the termination waits", func() bool {
+				ops := w.operations(lcm.Terminate)
+				if len(ops) == 0 {
+					return false
+				}
+				_, waits := ops[0].Waiting()
+				return waits
+			})
+
+			found, err := w.recon.View().FormerVIM(t.Context(), gone)
+			if err != nil || len(found.Instances) != 1 {
+				t.Fatalf("to be forgotten is %+v: %v", found, err)
+			}
+			for name, cloud := range clouds { // what isn't gone is never done without
+				cloud.SetVIMAway(name, errors.New("no route"), false)
+			}
+			if err := w.log.ForgetVIM(t.Context(), id, gone, found.Instances[0].Was, true); err != nil {
+				t.Fatal(err)
+			}
+			w.recon.Enqueue(id)
+			said := func(l lcm.StoryLine) bool { return strings.Contains(l.Text, "VIM "+gone+" was forgotten") }
+			w.until("the termination does without it", func() bool {
+				return slices.ContainsFunc(w.operations(lcm.Terminate)[0].Story, said)
+			})
+			w.looks()
+			w.last(lcm.Terminate, lcm.Starting)
+			for name, cloud := range clouds {
+				cloud.SetVIMAway(name, nil, false)
+			}
+			w.wait(3 * time.Second) // its identity isn't asked for more often
+
+			w.last(lcm.Terminate, lcm.Completed)
+			for name, cloud := range clouds {
+				if left := cloud.Instances(); len(left) > 0 {
+					t.Errorf("left at VIM %s, which is there: %q", name, left)
+				}
+			}
+		})
+	}
+}
+
 // rotating gives connections a password that can be changed.
 type rotating struct {
 	noSecrets

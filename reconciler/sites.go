@@ -32,22 +32,23 @@ type Unseen struct {
 // their own, each connection once. unseen are those that can't say now which one they are.
 func (v *connections) sites(ctx context.Context, settings *desired.Settings, which func(vim string) bool) (list []*site, unseen []Unseen) {
 	all := slices.DeleteFunc(v.allPlaces(settings), func(at desired.Place) bool { return at.File != nil && !which(at.Name) })
-	found, errs := make([]site, len(all)), make([]error, len(all))
-	for n, at := range all { // at once, so that no settings are used that count no more
+	found, errs := make([]*connected, len(all)), make([]error, len(all))
+	for n, at := range all {
 		under := settings
 		if at.Connection != nil {
 			under = nil
 		}
-		found[n].driver, _, errs[n] = v.open(placeKey(at), under, at)
+		found[n], _, errs[n] = v.open(placeKey(at), under, at)
 	}
+	identities := make([]string, len(all))
 	var g errgroup.Group
 	g.SetLimit(surveyParallel)
-	for n, at := range all {
+	for n := range all {
 		if errs[n] != nil {
 			continue
 		}
 		g.Go(func() error {
-			found[n].identity, errs[n] = v.identityOf(ctx, settings, at)
+			identities[n], errs[n] = found[n].identify(ctx, v.now())
 			return nil
 		})
 	}
@@ -58,11 +59,11 @@ func (v *connections) sites(ctx context.Context, settings *desired.Settings, whi
 			unseen = append(unseen, Unseen{siteName(at), sentence(errs[n])})
 			continue
 		}
-		x := found[n]
-		same := slices.IndexFunc(list, func(y *site) bool { return y.driver == x.driver })
+		driver := found[n].Driver
+		same := slices.IndexFunc(list, func(y *site) bool { return y.driver == driver })
 		if same < 0 {
 			same = len(list)
-			list = append(list, &site{name: siteName(at), driver: x.driver, identity: x.identity})
+			list = append(list, &site{name: siteName(at), driver: driver, identity: identities[n]})
 		}
 		if at.File != nil {
 			list[same].names = append(list[same].names, at.Name)

@@ -123,8 +123,9 @@ type resolver struct {
 }
 
 // resolve renders the instance at target. Where nothing should exist there,
-// what must go is found with the help of other. Its bounds are those of what stands.
-func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (want drivers.Rendering, drv drivers.Driver, err error) {
+// what must go is found with the help of other. Its bounds are those of what stands. gone are the names of VIMs to do
+// without ([connections.connect]).
+func (r resolver) resolve(ctx context.Context, target, other desired.Revision, gone ...string) (want drivers.Rendering, drv drivers.Driver, err error) {
 	inst, err := r.read(ctx, target)
 	if err != nil {
 		return want, nil, err
@@ -152,7 +153,7 @@ func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (
 	if !desired.MayHaveObjects(inst) {
 		return want, nowhere{}, nil // it runs neither before nor after
 	}
-	if drv, err = r.vims.driver(ctx, inst); err != nil {
+	if drv, err = r.vims.driver(ctx, inst, gone...); err != nil {
 		return want, nil, err
 	}
 	if !present {

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -57,14 +58,17 @@ func (c *connected) identify(ctx context.Context, now time.Time) (string, error)
 }
 
 // identities are what the VIMs of an instance say that they are, by the names that it has
-// for them; "" for one that answers without it.
-func (v *connections) identities(ctx context.Context, inst *desired.Instance) (map[string]string, error) {
+// for them; "" for one that answers without it. Those of the names in gone aren't asked.
+func (v *connections) identities(ctx context.Context, inst *desired.Instance, gone []string) (map[string]string, error) {
 	settings, list, err := placesIn(ctx, v.repo, inst)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]string, len(list))
 	for _, at := range list {
+		if slices.Contains(gone, at.Name) {
+			continue
+		}
 		is, err := v.identityOf(ctx, settings, at)
 		if err != nil {
 			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.Name, err)
@@ -84,30 +88,39 @@ type vimIdentity struct {
 	former *formerVIMs
 }
 
-// gone reports whether each VIM of the instance is one that an administrator has said to be gone for good.
-func (v vimIdentity) gone(record *lcm.Instance, inst *desired.Instance) (bool, error) {
+// gone returns the names of those VIMs of the instance that an administrator has said to be gone for good, and that
+// don't answer now.
+func (v vimIdentity) gone(ctx context.Context, record *lcm.Instance, inst *desired.Instance) (names []string, err error) {
 	if len(record.GoneVIMs) == 0 {
-		return false, nil
+		return nil, nil
 	}
-	settings, err := v.vims.repo.Settings()
+	settings, list, err := placesIn(ctx, v.vims.repo, inst)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	list, err := places(settings, inst)
-	return err == nil && !slices.ContainsFunc(list, func(at desired.Place) bool {
-		return at.Connection != nil || !slices.Contains(record.GoneVIMs, at.Name)
-	}), err
+
+	for _, at := range list {
+		if at.Connection != nil || !slices.Contains(record.GoneVIMs, at.Name) {
+			continue
+		}
+		if _, err := v.vims.identityOf(ctx, settings, at); errors.Is(err, drivers.ErrUnavailable) && !drivers.Answered(err) {
+			names = append(names, at.Name)
+		}
+	}
+
+	return names, ctx.Err()
 }
 
 // confirm makes sure that the instance's VIMs are those at which it was instantiated: a file
 // under vims/ that names another VIM by now would have the VNF built a second time there, and
-// left behind where it runs. The identity of a VIM that isn't known yet is recorded, without an operation.
-func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
+// left behind where it runs. The identity of a VIM that isn't known yet is recorded, without an operation. Those of the
+// names in gone aren't asked.
+func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *desired.Instance, gone ...string) error {
 	if !desired.MayHaveObjects(inst) {
 		v.former.clear(v.id)
 		return nil // it runs nowhere
 	}
-	found, err := v.vims.identities(ctx, inst)
+	found, err := v.vims.identities(ctx, inst, gone)
 	if err != nil {
 		return err
 	}
