@@ -13,6 +13,7 @@ import (
 	clienttransport "k8s.io/client-go/transport"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
 // maxAccounts bounds how many accounts have a client ready; the one that was used longest ago
@@ -59,7 +60,9 @@ func (d *Driver) as(b *drivers.Bounds) (dynamic.Interface, error) {
 		return nil, err
 	}
 	impersonating := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user}, d.accounts.through)
-	client, err := dynamic.NewForConfigAndClient(d.accounts.config, &http.Client{Transport: impersonating, Timeout: d.accounts.config.Timeout})
+	client, err := dynamic.NewForConfigAndClient(d.accounts.config, &http.Client{
+		Transport: impersonating, CheckRedirect: egress.SameServer, Timeout: d.accounts.config.Timeout,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("client of service account %s: %w", b.Account, err)
 	}
