@@ -27,7 +27,7 @@ func harmless() []string {
 }
 
 // Confine implements [drivers.Driver]: every resource type in the templates, nested ones too, must
-// be harmless or permitted. A stack is made in the project of the VIM's credentials and in no
+// be harmless or permitted, and no server may be one that another VNF has. A stack is made in the project of the VIM's credentials and in no
 // other; a VIM of OpenStack has neither namespaces nor accounts to act as.
 func (d *Driver) Confine(r drivers.Rendering) []drivers.Violation {
 	templates, err := templatesOf(r)
@@ -38,6 +38,11 @@ func (d *Driver) Confine(r drivers.Rendering) []drivers.Violation {
 	var all []drivers.Violation
 	for _, use := range templates.Types() {
 		v := drivers.Violation{File: use.File, Object: use.Resource, Rule: drivers.RuleResourceType}
+		if use.External && use.Type == typeServer {
+			v := v
+			v.Rule, v.Detail = drivers.RuleOwner, "is a server that exists already (external_id), which Jibe would stop, heal and delete as a VNFC: leave external_id out"
+			all = append(all, v)
+		}
 		switch {
 		case use.Type == "":
 			v.Detail = "has a type that only Heat would know: write it out"

@@ -103,7 +103,7 @@ func TestResourceTypesThatActBeyondTheProjectAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range d.Confine(r.Bounded(b)) {
-			if v.Rule != drivers.RuleResourceType {
+			if v.Rule != drivers.RuleResourceType && v.Rule != drivers.RuleOwner {
 				t.Errorf("%+v", v)
 			}
 			all = append(all, v.File+" "+v.Object+" "+v.Detail)
@@ -131,6 +131,10 @@ func TestResourceTypesThatActBeyondTheProjectAreRefused(t *testing.T) {
 		{"the members of a group of groups", top, "  evil: {type: OS::Heat::ResourceGroup, properties: {resource_def: {type: OS::Heat::ResourceGroup, properties: {resource_def: {type: OS::Neutron::Quota}}}}}", core, "OS::Neutron::Quota"},
 		{"a type that a parameter gives", top, "  evil: {type: OS::Heat::ResourceGroup, properties: {resource_def: {type: {get_param: kind}}}}", core, "only Heat would know"},
 		{"members that a parameter gives", top, "  evil: {type: OS::Heat::ResourceGroup, properties: {resource_def: {get_param: def}}}", core, "only Heat would know"},
+		{"properties that a condition picks", top, "  evil: {type: OS::Heat::ResourceGroup, properties: {if: [always, {resource_def: {type: OS::Keystone::User}}, {}]}}", core, "only Heat would know"},
+		{"properties that are merged", nested, "  evil: {type: OS::Heat::AutoScalingGroup, properties: {map_merge: [{resource: {type: OS::Keystone::User}}, {min_size: 1}]}}", core, "only Heat would know"},
+		{"members' properties that a condition picks", top, "  evil: {type: OS::Heat::ResourceGroup, properties: {resource_def: {type: OS::Heat::ResourceGroup, properties: {if: [always, {resource_def: {type: OS::Keystone::User}}, {}]}}}}", core, "only Heat would know"},
+		{"a network that exists", nested, "  shared: {type: OS::Neutron::Net, external_id: 3c2f1b1e-5f5e-4a63-8c5f-8d0e5c1a2b3c}", core, ""},
 		{"a stack of its own", top, "  evil: {type: OS::Heat::Stack}", core, "OS::Heat::Stack"},
 	} {
 		found := violations(add(c.file, c.resource), c.bounds)
@@ -140,6 +144,12 @@ func TestResourceTypesThatActBeyondTheProjectAreRefused(t *testing.T) {
 		case c.found != "" && (len(found) != 1 || !strings.HasPrefix(found[0], c.file+" evil ") || !strings.Contains(found[0], c.found)):
 			t.Errorf("%s: %v", c.why, found)
 		}
+	}
+	adopted := violations(func(texts map[string]string) {
+		texts[nested] = strings.Replace(texts[nested], "type: OS::Nova::Server\n", "type: OS::Nova::Server\n    external_id: 3c2f1b1e-5f5e-4a63-8c5f-8d0e5c1a2b3c\n", 1)
+	}, core)
+	if len(adopted) != 1 || !strings.Contains(adopted[0], "is a server that exists already") {
+		t.Errorf("a server of another VNF: %v", adopted)
 	}
 	if found := d.Confine(drivers.Absent(&desired.Instance{ID: "x"}).Bounded(core)); len(found) > 0 {
 		t.Errorf("what should not exist violates %v", found)
