@@ -54,6 +54,8 @@ type Project struct {
 
 	// claims are the other projects', of the default project alone.
 	claims []*Project
+	// accounts are the namespaces of other projects' accounts ([Settings.Project]).
+	accounts []string
 }
 
 // Kinds are the kinds of Kubernetes objects that packages may bring, as patterns of
@@ -123,7 +125,36 @@ func (s *Settings) Project(name string) *Project {
 	if name == DefaultProject {
 		return s.defaultProject()
 	}
-	return s.Projects[name]
+	p := s.Projects[name]
+	if p == nil {
+		return nil
+	}
+	accounts := s.accountsBeside(p)
+	if len(accounts) == 0 {
+		return p
+	}
+
+	with := *p
+	with.accounts = accounts
+	return &with
+}
+
+// accountsBeside returns the namespaces of the accounts of other projects that may share a VIM with
+// p. Who may write there runs pods as these accounts.
+func (s *Settings) accountsBeside(p *Project) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(s.Projects)) {
+		other := s.Projects[name]
+		if name == p.Name || other.Impersonate.IsZero() || slices.Contains(list, other.Impersonate.Namespace) {
+			continue
+		}
+		_, _, meet := anyMeet(p.VIMs, other.VIMs, globsMeet)
+		if meet || p.VIMs == nil || other.VIMs == nil { // of the default project, nil is what no other one has
+			list = append(list, other.Impersonate.Namespace)
+		}
+	}
+
+	return list
 }
 
 // ProjectNames are the names of all projects, the default one included, in order.
@@ -141,7 +172,7 @@ func (s *Settings) defaultProject() *Project {
 	if file := s.Projects[DefaultProject]; file != nil {
 		*p = *file
 	}
-	p.claims = s.named()
+	p.claims, p.accounts = s.named(), s.accountsBeside(p)
 	return p
 }
 
@@ -204,10 +235,11 @@ func (p *Project) MayUseRepository(name string) bool {
 }
 
 // MayUseNamespace says whether packages of the project may have objects in the namespace, or
-// bring it. What Kubernetes itself runs in is nobody's ([ReservedNamespace]).
+// bring it. What Kubernetes itself runs in is nobody's ([ReservedNamespace]), and one in which
+// another project has its account isn't this project's.
 func (p *Project) MayUseNamespace(name string) bool {
 	namespaces := func(p *Project) []string { return p.Namespaces }
-	return !ReservedNamespace(name) && p.may(name, namespaces) && !p.claimed(name, namespaces)
+	return !ReservedNamespace(name) && p.may(name, namespaces) && !p.claimed(name, namespaces) && !slices.Contains(p.accounts, name)
 }
 
 // ReservedNamespaces are those that Kubernetes itself runs in, which no project can be given.
@@ -216,10 +248,11 @@ func ReservedNamespaces() []string { return []string{"kube-system", "kube-public
 // ReservedNamespace says whether the namespace is one of [ReservedNamespaces].
 func ReservedNamespace(name string) bool { return slices.Contains(ReservedNamespaces(), name) }
 
-// Foreign are the patterns of namespaces that other projects claim, of the default project; no
-// other one needs them, as it has only what it claims itself.
+// Foreign are the patterns of namespaces that other projects have their accounts in, and, of the
+// default project, those that they claim; no other one needs these, as it has only what it claims
+// itself.
 func (p *Project) Foreign() []string {
-	var list []string
+	list := slices.Clone(p.accounts)
 	for _, other := range p.claims {
 		list = append(list, other.Namespaces...)
 	}

@@ -203,6 +203,42 @@ func TestTheDefaultProjectHasWhatNoOtherOneClaims(t *testing.T) {
 	}
 }
 
+// Whoever makes a pod in the namespace of a service account can run it as that account.
+func TestTheNamespaceOfAnAccountIsNoOtherProjects(t *testing.T) {
+	t.Parallel()
+	s := projectsOf(t, map[string]string{
+		"core": "{vims: [north], namespaces: [core], impersonate: {serviceAccount: tenants/core}}",
+		"edge": "{vims: [north], namespaces: [tenants, edge], impersonate: {serviceAccount: edge/writer}}",
+		"lab":  "{vims: [lab], namespaces: [edge]}",
+	})
+
+	for namespace, want := range map[string]string{
+		"tenants": "",         // edge's by its own claim, and core's account is there
+		"edge":    "edge lab", // the account there is edge's own, and lab has another VIM
+		"core":    "core",
+		"other":   "default",
+	} {
+		var may []string
+		for _, name := range s.ProjectNames() {
+			p := s.Project(name)
+			if p.MayUseNamespace(namespace) {
+				may = append(may, name)
+			} else if name == desired.DefaultProject && !slices.Contains(p.Foreign(), namespace) {
+				t.Errorf("%s isn't kept from the default project's packages: %v", namespace, p.Foreign())
+			}
+		}
+		if got := strings.Join(may, " "); got != want {
+			t.Errorf("%q may write in %s, want %q", got, namespace, want)
+		}
+	}
+	if edge := s.Project("edge"); !slices.Equal(edge.Foreign(), []string{"tenants"}) {
+		t.Errorf("edge's packages are kept from %v", edge.Foreign())
+	}
+	if whole := projectsOf(t, map[string]string{"default": "{namespaces: [a], impersonate: {serviceAccount: a/b}}"}).Project("default"); !whole.MayUseNamespace("a") {
+		t.Error("the default project is kept from its own account's namespace")
+	}
+}
+
 func TestTwoProjectsThatClaimTheSameAreRefusedWithBothNames(t *testing.T) {
 	for name, c := range map[string]struct{ one, two, says string }{
 		"the same folder":       {"instances: [a/b]", "instances: [a/b]", "both claim the folder instances/a/b"},
