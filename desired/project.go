@@ -3,6 +3,7 @@ package desired
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ type Project struct {
 	VIMs         []string `json:"vims"`
 	Namespaces   []string `json:"namespaces"`
 	Kinds        Kinds    `json:"kinds"`
+	// ExternalIPs are the addresses that Services may take as externalIPs: a cluster sends them
+	// what anybody in it sends there.
+	ExternalIPs []netip.Prefix `json:"externalIPs,omitempty"`
 	// PodSecurity is the level that the project's pods have to keep.
 	PodSecurity string `json:"podSecurity"`
 	// Hooks says whether hooks of packages may run; it allows nothing that the package

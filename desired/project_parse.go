@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"path"
 	"regexp"
 	"strings"
@@ -59,6 +60,9 @@ func ParseProject(file string, data []byte) (*Project, error) {
 				field{"clusterScoped", func(_, v *yaml.Node) { p.Kinds.ClusterScoped = d.patterns(v, "kinds.clusterScoped", d.kind) }},
 				field{"heat", func(_, v *yaml.Node) { p.Kinds.Heat = d.patterns(v, "kinds.heat", d.heatType) }},
 			)
+		}},
+		field{"externalIPs", func(_, v *yaml.Node) {
+			d.list(v, "externalIPs", func(where string, v *yaml.Node) { p.ExternalIPs = append(p.ExternalIPs, d.network(v, where)) })
 		}},
 		field{"podSecurity", func(_, v *yaml.Node) {
 			p.PodSecurity = d.oneOf(v, "podSecurity", PodSecurityPrivileged, PodSecurityBaseline, PodSecurityRestricted)
@@ -148,6 +152,20 @@ func (d *document) matching(n *yaml.Node, where string, pattern *regexp.Regexp, 
 		d.fail(n, remedy, "%q can't be %q", where, clip(s))
 	}
 	return s
+}
+
+// network reads an address, or all of a network.
+func (d *document) network(n *yaml.Node, where string) netip.Prefix {
+	before := len(d.problems)
+	s := d.text(n, where, maxName)
+	network, err := netip.ParsePrefix(s)
+	if address, no := netip.ParseAddr(s); no == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	if err != nil && len(d.problems) == before {
+		d.fail(n, "write an address or a network: 203.0.113.7, 2001:db8::/32", "%q can't be %q", where, clip(s))
+	}
+	return network.Masked()
 }
 
 // bound reads a whole number above zero.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -39,6 +40,7 @@ namespaces: [core-*]
 kinds:
   namespaced: ["*"]
   clusterScoped: [Namespace, PriorityClass.scheduling.k8s.io]
+externalIPs: [203.0.113.7/24, "2001:db8::1"]
 podSecurity: restricted
 hooks: false
 quotas: {instances: 20, vnfcs: 400}
@@ -47,8 +49,9 @@ impersonate: {serviceAccount: jibe/core}
 	want := &desired.Project{
 		Name: "core", Description: "the core of the north", Instances: []string{"north/core", "teams/*/lab"}, Repositories: []string{"vendor-*"},
 		VIMs: []string{"north"}, Namespaces: []string{"core-*"}, PodSecurity: desired.PodSecurityRestricted,
-		Kinds:  desired.Kinds{Namespaced: []string{"*"}, ClusterScoped: []string{"Namespace", "PriorityClass.scheduling.k8s.io"}},
-		Quotas: desired.Quotas{Instances: 20, VNFCs: 400}, Impersonate: desired.ServiceAccount{Namespace: "jibe", Name: "core"},
+		Kinds:       desired.Kinds{Namespaced: []string{"*"}, ClusterScoped: []string{"Namespace", "PriorityClass.scheduling.k8s.io"}},
+		ExternalIPs: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::1/128")},
+		Quotas:      desired.Quotas{Instances: 20, VNFCs: 400}, Impersonate: desired.ServiceAccount{Namespace: "jibe", Name: "core"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
@@ -98,6 +101,8 @@ func TestAProjectThatIsWrongIsRefusedWithItsLine(t *testing.T) {
 		"kinds: {namespaced: [Deployment/apps]}":            "can't be",
 		"kinds: {heat: ['OS:Nova']}":                        "can't be",
 		"kinds: {cluster: [Namespace]}":                     "unknown key",
+		"externalIPs: [203.0.113.0/33]":                     "can't be",
+		"externalIPs: ['*']":                                "write an address or a network",
 		"podSecurity: Baseline":                             `did you mean "baseline"`,
 		"hooks: 'yes'":                                      "must be true or false",
 		"quotas: {instances: 0}":                            "can't be 0",

@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"net/netip"
 	"path"
 	"slices"
 )
@@ -26,6 +27,9 @@ type Bounds struct {
 	// "privileged", "baseline" or "restricted". "" is "baseline"; a level that isn't known
 	// permits no pod.
 	PodSecurity string
+	// ExternalIPs are the networks of the addresses that Services of Kubernetes may take for
+	// themselves; nil means none.
+	ExternalIPs []netip.Prefix
 	// ResourceTypes are patterns of the types of resources in Heat templates, besides those
 	// that the driver takes to be harmless.
 	ResourceTypes []string
@@ -71,6 +75,7 @@ const (
 	RulePodSecurity  Rule = "podSecurity"  // a pod asks for more than the level permits
 	RuleRights       Rule = "rights"       // a Role or RoleBinding gives more than the project has
 	RuleOwner        Rule = "owner"        // an object claims to belong to another one
+	RuleAddress      Rule = "address"      // a Service takes an address that may be another's
 	RuleResourceType Rule = "resourceType" // resources of the type may not be brought
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ func boundsOf(p *desired.Project, own string) *drivers.Bounds {
 	b := &drivers.Bounds{
 		Project: p.Name, Namespaces: p.Namespaces, Forbidden: append(p.Foreign(), desired.ReservedNamespaces()...),
 		Kinds: p.Kinds.Namespaced, ClusterKinds: p.Kinds.ClusterScoped, ResourceTypes: p.Kinds.Heat, PodSecurity: p.PodSecurity, Account: accountOf(p),
+		ExternalIPs: p.ExternalIPs,
 	}
 	if b.Namespaces == nil && p.Name != desired.DefaultProject {
 		b.Namespaces = []string{} // who claims none has none; of bounds, nil would mean any
@@ -32,7 +34,7 @@ func boundsOf(p *desired.Project, own string) *drivers.Bounds {
 // come to say, by the project's account.
 func standing(p *desired.Project) *drivers.Bounds {
 	return &drivers.Bounds{Project: p.Name, ClusterKinds: []string{"*"}, PodSecurity: desired.PodSecurityPrivileged,
-		ResourceTypes: []string{"*"}, Account: accountOf(p)}
+		ResourceTypes: []string{"*"}, Account: accountOf(p), ExternalIPs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 }
 
 func accountOf(p *desired.Project) string {

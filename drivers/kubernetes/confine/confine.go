@@ -11,6 +11,7 @@ package confine
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -68,7 +69,7 @@ func (o object) violates(rule drivers.Rule, format string, args ...any) drivers.
 }
 
 func (c *Checker) check(o object) []drivers.Violation {
-	all := slices.Concat(o.kind(), o.place(), o.owners())
+	all := slices.Concat(o.kind(), o.place(), o.owners(), o.marks(), o.addresses())
 	all = append(all, c.podSecurity(o)...)
 	if !drivers.MatchesAny(o.bounds.ClusterKinds, names(kindClusterRoleBinding)...) {
 		all = append(all, o.rights()...)
@@ -146,6 +147,22 @@ func (o object) owners() []drivers.Violation {
 		return nil
 	}
 	return []drivers.Violation{o.violates(drivers.RuleOwner, "has metadata.ownerReferences: leave them out")}
+}
+
+// addresses refuses a Service's externalIPs that the project doesn't have: the cluster's nodes send
+// the Service what anybody in the cluster sends there, whosever the address is.
+func (o object) addresses() []drivers.Violation {
+	if o.gk != manifest.KindService {
+		return nil
+	}
+	var all []drivers.Violation
+	for _, text := range raw.Strings(raw.Map(o.content.Object, "spec"), "externalIPs") {
+		address, err := netip.ParseAddr(text)
+		if err != nil || !slices.ContainsFunc(o.bounds.ExternalIPs, func(p netip.Prefix) bool { return p.Contains(address.Unmap()) }) {
+			all = append(all, o.violates(drivers.RuleAddress, "has spec.externalIPs %s, which project %s may not take: let externalIPs of the project name it, or leave it out", text, o.bounds.Project))
+		}
+	}
+	return all
 }
 
 // boundRoles are the ClusterRoles of every cluster that give rights in one namespace and no

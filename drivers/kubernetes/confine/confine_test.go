@@ -1,6 +1,7 @@
 package confine_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,10 @@ func role(rules string) string {
 }
 
 const ownAccount = "{kind: ServiceAccount, name: a}"
+
+func service(externalIPs string) string {
+	return "{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {ports: [{port: 1}], externalIPs: [" + externalIPs + "]}}"
+}
 
 func cluster(group, kind string) string {
 	return "{apiVersion: " + group + "/v1, kind: " + kind + ", metadata: {name: x}}"
@@ -125,6 +130,25 @@ func TestWhatIsOutOfBoundsIsRefusedByFileObjectAndRule(t *testing.T) {
 		{"a binding for an account of another namespace by its user's name", binding("kind: Role, name: x", "{kind: User, name: 'system:serviceaccount:jibe:a'}"), bounds(nil), "rights"},
 		{"a project that may bind the cluster's rights may bind its namespaces'", binding("kind: ClusterRole, name: cluster-admin", "{kind: Group, name: 'system:authenticated'}"), clusterKinds("ClusterRoleBinding"), ""},
 
+		{"a pod that evicts others'", pod("priorityClassName: system-cluster-critical"), bounds(nil), "podSecurity"},
+		{"a pod of another priority", pod("priorityClassName: high"), bounds(nil), ""},
+		{"a project that may bring priorities", pod("priorityClassName: system-node-critical"), clusterKinds("PriorityClass"), ""},
+
+		{"a Service that takes an address", service("203.0.113.7"), bounds(nil), "address"},
+		{"a Service that takes addresses, of which the project has one", service("203.0.113.7, 203.0.114.1, '::ffff:203.0.113.8'"), bounds(func(b *drivers.Bounds) {
+			b.ExternalIPs = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+		}), "address"},
+		{"a Service that takes what is no address", service("'203.0.113.7/24'"), bounds(func(b *drivers.Bounds) {
+			b.ExternalIPs = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+		}), "address"},
+
+		{"Jobs of another VNF", "{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {jobTemplate: {metadata: {labels: {vnf.jibe.dev/instance: other}}, spec: {template: {spec: {containers: [{name: c, image: i}]}}}}}}", bounds(nil), "owner"},
+		{"pods of another installation, by a custom resource", "{apiVersion: x/v1, kind: Radio, metadata: {name: x}, spec: {groups: [{podLabels: {vnf.jibe.dev/installation: other}}]}}", bounds(nil), "owner"},
+		{"claims of another installation", "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}, volumeClaimTemplates: [{metadata: {name: d, labels: {vnf.jibe.dev/installation: other, vnf.jibe.dev/instance: other}}}]}}", bounds(nil), "owner"},
+		{"a label that Jibe writes itself", "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, labels: {vnf.jibe.dev/instance: other}}}", bounds(nil), ""},
+		{"a policy that selects another VNF", "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {vnf.jibe.dev/instance: other}}}]}]}}", bounds(nil), ""},
+		{"an inventory that isn't Jibe's", "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, annotations: {vnf.jibe.dev/contains-group-kinds: 'A.b,C.d'}}}", bounds(nil), "owner"},
+		{"a Namespace that passes for another object", "{apiVersion: v1, kind: Namespace, metadata: {name: x, annotations: {vnf.jibe.dev/key: Deployment/amf/amf}}}", bounds(nil), "owner"},
 		{"an owner that no package can know", "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, ownerReferences: [{apiVersion: v1, kind: Pod, name: y, uid: z, controller: true}]}}", bounds(nil), "owner"},
 	} {
 		t.Run(c.why, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	psa "k8s.io/pod-security-admission/api"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -29,6 +30,8 @@ func lower(level, than psa.Level) bool {
 	return at >= 0 && at < slices.Index(strictness, than)
 }
 
+var kindPriority = schema.GroupKind{Group: manifest.GroupScheduling, Kind: "PriorityClass"}
+
 // podSecurity refuses pods that ask for more than the level permits, of whatever kind makes
 // them, and volumes that would bring into a pod what it may not ask for itself.
 func (c *Checker) podSecurity(o object) []drivers.Violation {
@@ -50,6 +53,10 @@ func (c *Checker) podSecurity(o object) []drivers.Violation {
 				all = append(all, o.violates(drivers.RulePodSecurity, "has pods that can't be read, and so not be judged: %v", err))
 			}
 			continue
+		}
+		if name := pod.Spec.PriorityClassName; strings.HasPrefix(name, "system-") && !drivers.MatchesAny(o.bounds.ClusterKinds, names(kindPriority)...) {
+			all = append(all, o.violates(drivers.RulePodSecurity, "asks for the priority of the cluster's own pods (priorityClassName: %s), for which others' pods are evicted: "+
+				"name another class, or let kinds.clusterScoped of project %s name PriorityClass", name, o.bounds.Project))
 		}
 		for _, result := range c.pods.EvaluatePod(psa.LevelVersion{Level: level, Version: psa.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 			if !result.Allowed {
