@@ -121,8 +121,8 @@ func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
 	type series struct{ file, instance string }
 	since := map[series]time.Time{} // a file may be wrong in several places
 	for _, x := range list {
-		if x.VIM != "" {
-			continue // its file is obeyed: jibe_orphaned_objects tells
+		if x.VIM != "" || x.Repository != "" {
+			continue // its file is in effect: jibe_orphaned_objects and jibe_package_repository_up tell
 		}
 		s := series{x.File, x.Instance}
 		if was, ok := since[s]; !ok || x.Since.Before(was) {

@@ -43,6 +43,20 @@ func TestPackagesWithoutTheirFilesAreAmongTheProblems(t *testing.T) {
 	}
 }
 
+func TestARepositoryThatCantBeReadIsAProblemNotOfTheFile(t *testing.T) {
+	t.Parallel()
+
+	p := problems{failing: func() []*packages.RepositoryError {
+		return []*packages.RepositoryError{{Repository: "vendor", Err: errors.New("git fetch: gone")}}
+	}}
+
+	got := p.ofRepositories()
+
+	if len(got) != 1 || got[0].Repository != "vendor" || got[0].File != "repositories.yaml" || !strings.Contains(got[0].Message, "what it had is still offered: git fetch: gone") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // quiet is an error without words.
 type quiet struct{ error }
 

@@ -22,13 +22,14 @@ import (
 // VNF, from
 // the parts that know: the repository (files that can't be read, or are held back), the
 // reconciler (files that ask for the impossible), the rollouts (files that bring nothing), the catalogue (places in
-// repositories.yaml without packages) and the resolver of references (VIMs that are never
+// repositories.yaml without packages, and repositories that can't be read) and the resolver of references (VIMs that are never
 // used). It decides nothing, and remembers only when each problem was seen first.
 type problems struct {
 	repo         problemRepo
 	infeasible   func() []reconciler.Problem
 	infeasibleOf func(instance string) (reconciler.Problem, bool)
 	packages     func() []packages.Unusable
+	failing      func() []*packages.RepositoryError
 	forbidden    func() []*desired.Problem
 	rollouts     func(ctx context.Context) ([]desired.Problem, error)
 	orphans      func() []reconciler.Problem
@@ -61,7 +62,7 @@ const filedAge = time.Second
 func newProblems(s *Server) *problems {
 	view := s.recon.View()
 	return &problems{
-		repo: s.repo, infeasible: view.Problems, infeasibleOf: view.Problem, packages: s.packages.Problems,
+		repo: s.repo, infeasible: view.Problems, infeasibleOf: view.Problem, packages: s.packages.Problems, failing: s.packages.Failing,
 		forbidden: func() []*desired.Problem {
 			settings, err := s.repo.Settings()
 			if err != nil {
@@ -83,6 +84,7 @@ func (p *problems) list() []reconciler.Problem {
 	for _, x := range p.inFiles() {
 		list = append(list, reconciler.Problem{Problem: x, Instance: p.whose(x)})
 	}
+	list = append(list, p.ofRepositories()...)
 	there := make(map[desired.Problem]time.Time, len(list))
 	for i := range list {
 		x := &list[i]
@@ -126,7 +128,18 @@ func (p *problems) inFiles() []desired.Problem {
 	return slices.Compact(list)
 }
 
-// ofPackages are the problems of package repositories.
+// ofRepositories are the package repositories that can't be fetched or read.
+func (p *problems) ofRepositories() []reconciler.Problem {
+	var list []reconciler.Problem
+	for _, x := range p.failing() {
+		list = append(list, reconciler.Problem{Repository: x.Repository, Problem: desired.Problem{File: desired.RepositoriesFile,
+			Message: fmt.Sprintf("repository %s can't be fetched or read, what it had is still offered: %v", x.Repository, x.Err),
+			Remedy:  "see whether its server and its credentials work; where git refuses an object, have the repository's owner remove it"}})
+	}
+	return list
+}
+
+// ofPackages are the problems of packages in their repositories.
 func (p *problems) ofPackages() []desired.Problem {
 	var list []desired.Problem
 	for _, x := range p.packages() {
@@ -145,6 +158,8 @@ func remedyOf(x packages.Unusable) (remedy string, ok bool) {
 	switch {
 	case errors.Is(x.Err, packages.ErrNoFiles), errors.Is(x.Err, vnfd.ErrPointer): // what was pushed isn't the files
 		return "", true
+	case errors.Is(x.Err, packages.ErrDamaged):
+		return "put the objects back into the server's desired repository, from a backup or a clone of the package repository", true
 	case x.Tree == "": // no package is there
 		return "correct its path, branch or tags", true
 	case errors.Is(x.Err, packages.ErrUnverified):

@@ -161,6 +161,12 @@ func gitAlerts(p pace) group {
 			Description: "Changes don't reach Jibe (fetch) or the forge (push), or requests are refused (commit): the log says why.",
 		},
 		{
+			Name: "PackageRepositoryNotFetched", Severity: warning, For: 10 * time.Minute,
+			Value: `min by (job, repository) (jibe_package_repository_up)`, Bad: "== 0",
+			Summary:     "The package repository {{ $labels.repository }} can't be fetched or read",
+			Description: "What it had is still offered, and new packages don't arrive: jibe get problems says why.",
+		},
+		{
 			Name: "ForgeNotTold", Severity: warning, For: time.Minute,
 			Value: `time() - min by (job) (jibe_forge_report_outstanding_since_timestamp_seconds)`, Bad: "> " + p.than(10*time.Minute),
 			Summary:     "The forge hasn't been told for {{ $value | humanizeDuration }} what became of a commit or pull request",

@@ -77,6 +77,8 @@ func git() dashboard {
 					query{`histogram_quantile(0.95, sum by (le, command) (rate(jibe_git_duration_seconds_bucket[$__rate_interval])))`, "{{command}}"}),
 				graph("Commands of git", "ops", "How often git was run, by command and outcome.",
 					query{`sum by (command, outcome) (rate(jibe_git_duration_seconds_count[$__rate_interval]))`, "{{command}} {{outcome}}"}),
+				graph("Package repositories", "short", "1 while a package repository can be fetched and read. Where it can't, what it had is still offered: jibe get problems says why.",
+					query{`min by (job, repository) (jibe_package_repository_up)`, "{{repository}}"}).wide(columns),
 				graph("Conflicts", "cps", "Jibe's own commits that found the branch moved. They are made anew; many of them mean that many people and programs write at once.",
 					query{`sum(rate(jibe_git_conflicts_total[$__rate_interval]))`, "conflicts"}),
 				graph("Wait for the next push", "s", "How long writes waited for their push, where --push-interval keeps pushes apart. Median and 95th percentile.",

@@ -27,6 +27,8 @@ type Problem struct {
 	Since time.Time `json:"since,omitzero"`
 	// VIM is set where the problem isn't one of the file, but of what is at the VIM: objects that belong to no VNF.
 	VIM string `json:"vim,omitempty"`
+	// Repository is set where the problem isn't one of the file, but of a package repository that can't be fetched or read.
+	Repository string `json:"repository,omitempty"`
 
 	tree string // of the directory that isn't obeyed
 }

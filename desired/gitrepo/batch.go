@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/gitname"
 )
 
 // batch turns writes into commits on top of one head, without moving the ref. If the ref
@@ -294,7 +295,7 @@ func checkPath(p string) error {
 	for name := range strings.SplitSeq(p, "/") {
 		switch {
 		case name == "" || name == "." || name == "..",
-			strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1"),
+			gitname.IsDotGit(name),
 			len(name) > 255, strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }):
 			return fmt.Errorf("%q can't be a name in a repository", clip(p))
 		}

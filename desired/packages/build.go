@@ -65,11 +65,16 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 		here, seen := b.was.commits[key]
 		if !seen {
 			here.packages, here.err = b.store.packages(v.commit, r.Path)
+			if errors.Is(here.err, errStore) && b.store.works(v.commit) == nil {
+				here.err = damaged(here.err)
+			}
 			if errors.Is(here.err, errStore) {
 				return fmt.Errorf("read %s: %w", v.name, here.err)
 			}
 		}
-		b.next.commits[key] = here
+		if !here.damaged() {
+			b.next.commits[key] = here
+		}
 		if here.err != nil {
 			b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
 			continue
@@ -77,10 +82,14 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 		ids := map[string]string{} // VNFD id -> path, at this version
 		for _, p := range here.packages {
 			if p.err != nil {
-				b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Err: p.err})
+				b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, Err: p.err})
 				continue
 			}
 			s, err := b.summary(p.tree)
+			if err != nil && b.store.works(v.commit) == nil { // looked at again by the next build
+				b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, Err: damaged(err)})
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("read %s at %s: %w", cmp.Or(p.path, "."), v.name, err)
 			}
@@ -96,7 +105,11 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 			}
 			notSigned := notSigned
 			if notSigned == nil {
-				if notSigned = b.manifest(demanded, p.tree); errors.Is(notSigned, errStore) {
+				notSigned = b.manifest(demanded, p.tree)
+				if errors.Is(notSigned, errStore) && b.store.works(v.commit) == nil {
+					notSigned = damaged(notSigned)
+				}
+				if errors.Is(notSigned, errStore) {
 					return fmt.Errorf("read %s at %s: %w", cmp.Or(p.path, "."), v.name, notSigned)
 				}
 			}

@@ -39,6 +39,9 @@ var ErrUnknown = errors.New("no such package")
 // TOSCA.meta or manifest lists: whoever changed them, nobody vouches for them.
 var ErrUnsound = errors.New("the package can't be used")
 
+// ErrDamaged is wrapped where the files of one package can't be read, while others of its repository can.
+var ErrDamaged = errors.New("its files can't be read here")
+
 // ErrNoFiles is wrapped where something stands in the place of a package's folder whose files
 // can't be read: a submodule, or a symbolic link. The error says what to do.
 var ErrNoFiles = errors.New("it isn't a folder with files")
@@ -114,6 +117,8 @@ type Catalogue struct {
 	proposing string        // below which refs this process fetches proposals
 	places    chan struct{} // of proposals that are fetched at once
 
+	failing failures
+
 	host    *HostVerification
 	proofs  *proofs
 	offered *offers
@@ -175,6 +180,11 @@ type summary struct {
 type place struct {
 	packages []found
 	err      error // why it can't be used
+}
+
+// damaged reports whether not all of it could be read, so that the next build has to look again.
+func (p place) damaged() bool {
+	return errors.Is(p.err, ErrDamaged) || slices.ContainsFunc(p.packages, func(f found) bool { return errors.Is(f.err, ErrDamaged) })
 }
 
 // found is a package's directory at a commit, or what stands in the place of one and can't be
@@ -258,6 +268,9 @@ func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Re
 				errs[i] = &RepositoryError{r.Name, err}
 				c.log.WarnContext(ctx, "package repository not fetched", "repository", r.Name, "error", err)
 			}
+			if prefix == upstream && ctx.Err() == nil {
+				c.failing.fetched(r.Name, err)
+			}
 			return nil
 		})
 	}
@@ -287,6 +300,9 @@ func (c *Catalogue) readAll(ctx context.Context, repos []desired.Repository, pru
 		return err
 	}
 	next, err := c.build(ctx, repos, at)
+	if ctx.Err() == nil {
+		c.failing.read(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -339,7 +355,7 @@ func (c *Catalogue) Find(vnfdID string) (*Entry, error) {
 			return nil, err
 		}
 		if problem, bad := ix.unsound[e[0]]; bad {
-			return nil, fmt.Errorf("%w: VNFD id %q: %w (%s)", ErrUnsound, vnfdID, problem, remedy)
+			return nil, fmt.Errorf("%w: VNFD id %q: %w (%s)", ErrUnsound, vnfdID, problem, remedyOf(problem))
 		}
 		out := *e[0]
 		return &out, nil
@@ -383,6 +399,10 @@ func (c *Catalogue) Repositories() []desired.Repository { return slices.Clone(c.
 
 // Problems returns the packages that can't be used, as of the last Sync or Load.
 func (c *Catalogue) Problems() []Unusable { return slices.Clone(c.index.Load().problems) }
+
+// Failing returns the error of each repository that couldn't be fetched or read when it was tried last, in the order of
+// repositories.yaml. What was known of it before is still offered.
+func (c *Catalogue) Failing() []*RepositoryError { return c.failing.of(c.Repositories()) }
 
 // version is a ref of a repository.
 type version struct {

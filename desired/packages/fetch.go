@@ -28,7 +28,20 @@ const streamed = "core.bigFileThreshold=4m"
 // Fetches of several upstreams, pins and the desired repository's own writes meet there,
 // so that each waits for the others' locks.
 func newRunner(dir string) git.Runner {
-	return git.Runner{Dir: dir, Foreign: true, Config: []string{"core.packedRefsTimeout=10000", "core.filesRefLockTimeout=10000", streamed}}
+	config := []string{"core.packedRefsTimeout=10000", "core.filesRefLockTimeout=10000", streamed}
+	for _, id := range ofContent {
+		config = append(config, "fetch.fsck."+id+"=warn")
+	}
+	return git.Runner{Dir: dir, Foreign: true, Config: config}
+}
+
+// ofContent are git's names for what is wrong with files and folders, in contrast to commits and tags (git-fsck(1)). A fetch
+// takes them: otherwise one package, in whichever version, would hide all others of its repository. Nothing is ever checked
+// out, and the catalogue refuses the package that has them.
+var ofContent = []string{
+	"emptyName", "fullPathname", "hasDot", "hasDotdot", "hasDotgit", "largePathname", "nullSha1", "duplicateEntries", "treeNotSorted",
+	"gitmodulesBlob", "gitmodulesLarge", "gitmodulesMissing", "gitmodulesName", "gitmodulesPath", "gitmodulesSymlink", "gitmodulesUpdate", "gitmodulesUrl",
+	"gitattributesBlob", "gitattributesLarge", "gitattributesLineLength", "gitattributesMissing",
 }
 
 // fetchRefs brings refspec from the repository at url, and removes what upstream

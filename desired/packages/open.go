@@ -61,6 +61,14 @@ func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error
 // remedy is what to do about a package whose checksums don't hold.
 const remedy = "put the files back, or run `jibe package rehash` where the change is meant, and push that to its repository"
 
+// remedyOf is what to do about a package with an error, "" where the error says that.
+func remedyOf(err error) string {
+	if _, refused := errors.AsType[*refusedError](err); refused {
+		return "use another version of the package"
+	}
+	return remedy
+}
+
 // Verify checks that the files of the tree's package are those that its TOSCA.meta and
 // manifest list, by the checksums there, as `jibe package validate` does. [ErrUnsound] names
 // each file that differs. A package without checksums passes. Each tree is checked only once,
@@ -90,7 +98,7 @@ func (c *Catalogue) Verify(ctx context.Context, tree string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: package %s: %w (%s)", ErrUnsound, tree, err, remedy)
+		return fmt.Errorf("%w: package %s: %w (%s)", ErrUnsound, tree, err, remedyOf(err))
 	}
 	return nil
 }
@@ -121,9 +129,14 @@ func (v *verdicts) of(ctx context.Context, p *vnfd.Package) error {
 	return err
 }
 
-// verifyArtifacts is [vnfd.VerifyArtifacts], with the store's errors as such.
+// verifyArtifacts is [vnfd.VerifyArtifacts], with the store's errors as such, and refuses what git would refuse.
 func verifyArtifacts(ctx context.Context, p *vnfd.Package) (wrong error) {
-	if err := reading(ctx, p, func(p *vnfd.Package) { wrong = vnfd.VerifyArtifacts(p) }); err != nil {
+	err := reading(ctx, p, func(p *vnfd.Package) {
+		if wrong = vnfd.VerifyArtifacts(p); wrong == nil {
+			wrong = checkGitFiles(ctx, p.Files)
+		}
+	})
+	if err != nil {
 		return err
 	}
 	return wrong

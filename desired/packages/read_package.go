@@ -126,6 +126,20 @@ func (o *objects) tree(name string) (string, []git.Entry, error) {
 	return hash, t.Entries(), nil
 }
 
+// works returns nil where the store can be read, by a commit that it has: an object that can't be read is damaged then.
+func (o *objects) works(commit string) error {
+	if o.ctx.Err() != nil {
+		return o.ctx.Err()
+	}
+	_, _, err := o.get(commit, git.KindCommit)
+	return err
+}
+
+// damaged is the error of one object of a store that can be read otherwise. It doesn't wrap [errStore].
+func damaged(err error) error {
+	return fmt.Errorf("%w: %v", ErrDamaged, err) //nolint:errorlint // what it wraps would be of the whole store
+}
+
 // packages finds the packages at the commit: the directory dir itself, or else
 // those directly in it.
 func (o *objects) packages(commit, dir string) ([]found, error) {
@@ -151,15 +165,20 @@ func (o *objects) packages(commit, dir string) ([]found, error) {
 			}
 			continue
 		}
-		if checkName(i.Name) != nil {
-			continue
-		}
 		_, inside, err := o.tree(i.Hash)
-		if err != nil {
+		if err != nil && (!errors.Is(err, errStore) || o.works(commit) != nil) {
 			return nil, err
 		}
-		if isPackage(inside) {
-			out = append(out, found{path: path.Join(dir, i.Name), tree: i.Hash})
+		at := found{path: path.Join(dir, i.Name), tree: i.Hash}
+		switch {
+		case err != nil:
+			at.err = damaged(err)
+			out = append(out, at)
+		case isPackage(inside):
+			if err := checkName(i.Name); err != nil {
+				at.err = noFiles("%v", err)
+			}
+			out = append(out, at)
 		}
 		if len(out) > maxPackages {
 			return nil, refuse("more than %d packages in one folder", maxPackages)
@@ -248,10 +267,13 @@ func (o *objects) fill(out *files, tree, dir string, depth int) error {
 	if err != nil {
 		return describe(dir, err)
 	}
-	for _, i := range items {
+	for n, i := range items {
 		name := path.Join(dir, i.Name)
 		if err := checkName(i.Name); err != nil {
 			return describe(name, err)
+		}
+		if n > 0 && !git.InOrder(items[n-1], i) {
+			return refuse("%s: its directory's list isn't in git's order", name)
 		}
 		if out.count()+1 > maxFiles {
 			return refuse("it has more than %d files and directories", maxFiles)
@@ -298,6 +320,9 @@ func describe(name string, err error) error {
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		return refuse("%s: %s", quoted(name), refused.why)
+	}
+	if errors.Is(err, ErrUnknown) && name != "" { // its folder is there
+		return fmt.Errorf("%w: %s: %v", errStore, quoted(name), err) //nolint:errorlint // the package is known
 	}
 	if errors.Is(err, ErrUnknown) {
 		return fmt.Errorf("%s: %w", quoted(name), err)

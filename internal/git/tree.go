@@ -89,6 +89,9 @@ func (t *Tree) compare(i int, name string, dir bool) int {
 	return compareNames(string(b[sp+1:len(b)-21]), b[0] == '4' || b[0] == '0', name, dir)
 }
 
+// InOrder reports whether a stands before b in a tree, as git has them: two of one name don't.
+func InOrder(a, b Entry) bool { return compareNames(a.Name, a.IsDir(), b.Name, b.IsDir()) < 0 }
+
 func compareNames(a string, aDir bool, b string, bDir bool) int {
 	n := min(len(a), len(b))
 	if c := strings.Compare(a[:n], b[:n]); c != 0 {

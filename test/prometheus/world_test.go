@@ -245,10 +245,13 @@ func (w *world) act(operation, verb string) {
 	w.main.Want(w.t, status, http.MethodPost, process.Operations+"/"+operation+"/"+verb, nil, nil)
 }
 
+// onePackages is the repositories.yaml of the forge while all is well.
+const onePackages = "- name: packages\n  url: packages.git\n  branch: main\n"
+
 func (w *world) startForge() {
 	t := w.t
 	w.bare = process.NewForge(t, map[string]string{
-		"repositories.yaml":     "- name: packages\n  url: packages.git\n  branch: main\n",
+		"repositories.yaml":     onePackages,
 		"vims/sim.yaml":         "type: sim\ndefault: true\n",
 		"projects/default.yaml": "write: {pullRequest: [SCALE]}\n",
 	})
@@ -430,7 +433,8 @@ func (w *world) fails() {
 	w.operation(denied, "ROLLED_BACK")
 	w.failing[waiting] = w.operation(waiting, "STARTING")
 	w.wire.cut()
-	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n", "rollouts/unread.yaml": "select: [\n"})
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n", "rollouts/unread.yaml": "select: [\n",
+		"repositories.yaml": onePackages + "- name: gone\n  url: gone.git\n  branch: main\n"})
 	kit.Eventually(t, func() error {
 		var list []struct{ File string }
 		if err := w.forge.Get(t.Context(), "/jibe/v1/problems", &list); err != nil {
@@ -483,7 +487,7 @@ func (w *world) mends() {
 	if err := os.Rename(w.bare+".away", w.bare); err != nil {
 		t.Fatal(err)
 	}
-	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""),
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""), "repositories.yaml": onePackages,
 		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n",
 		waved + "/vnf.yaml":    w.file(waved, process.SmallVnfd, "levels: {front: 2}\n")}) // a merge by hand
 	w.forge.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[proposed]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)

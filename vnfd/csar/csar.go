@@ -17,6 +17,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/jibe-vnfm/jibe/internal/gitname"
 )
 
 // Limits bound what an archive may become. Zero fields take those of [DefaultLimits].
@@ -144,7 +146,9 @@ func CheckPath(p string) error {
 // CheckName refuses the name of a file or directory that nothing in a package may have.
 func CheckName(name string) error {
 	switch {
-	case name == "", name == ".", name == "..", strings.EqualFold(name, ".git"),
+	case gitname.IsDotGit(name):
+		return errors.New("the name is not allowed in a package: some file systems read it as .git, and git refuses every commit that has it")
+	case name == "", name == ".", name == "..",
 		strings.ContainsAny(name, `/\:`), len(name) > 255, !utf8.ValidString(name),
 		strings.ContainsFunc(name, unicode.IsControl):
 		return errors.New("the name is not allowed in a package: use letters, digits, '.', '-', '_'")
