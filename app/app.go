@@ -246,7 +246,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.auth = judged{s.auth}
 	s.egress = s.newGuard()
-	if s.forge, err = forgeClient(s.Options, s.egress); err != nil {
+	if s.forge, err = forgeClient(s.Options, s.egress.ForConfigured()); err != nil {
 		return err
 	}
 	if err := s.openTraces(); err != nil {

@@ -37,7 +37,7 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 		Settings: func(context.Context) (*desired.Settings, error) { return s.repo.Settings() },
 		Keeper:   func() (*secret.Keeper, error) { return reopened(s.Options) },
 		VIM: func(ctx context.Context, v *desired.VIM) (drivers.Sight, error) {
-			return lookAt(ctx, v, s.keeper, s.Reach.KubeconfigExec, s.egress, s.Log)
+			return lookAt(ctx, v, s.keeper, s.Reach.KubeconfigExec, s.egress.ForConfigured(), s.Log)
 		},
 		Audit: func(context.Context) (string, error) {
 			if err := s.auditFile.Ready(); err != nil {
@@ -64,7 +64,7 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 	keeper := func() (*secret.Keeper, error) { return reopened(o) }
 	guardOptions := o.Egress
 	guardOptions.Log = o.Log
-	guard := egress.New(guardOptions)
+	guard := egress.New(guardOptions).ForConfigured()
 	t := &doctor.Target{
 		Data: o.Data, Branch: o.Branch, Remote: o.Remote, Certificates: certificates(o), Keeper: keeper,
 		Settings: func(ctx context.Context) (*desired.Settings, error) { return settingsOf(ctx, o) },

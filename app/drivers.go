@@ -30,15 +30,25 @@ type driverOptions struct {
 	made func(vim string)
 }
 
+// guardFor returns what judges the addresses of a VIM.
+func (o driverOptions) guardFor(v drivers.VIM) *egress.Guard {
+	if v.Requested {
+		return o.guard
+	}
+	return o.guard.ForConfigured()
+}
+
 // drivers makes the driver of each type of VIM.
 func (o driverOptions) drivers() func(drivers.VIM) (drivers.Driver, error) {
 	return func(v drivers.VIM) (drivers.Driver, error) {
 		wrap := func(next http.RoundTripper) http.RoundTripper { return o.wrap(v.Name, next) }
+		guard := o.guardFor(v)
+
 		switch v.Type {
 		case desired.VIMKubernetes:
-			return kubernetes.New(v, kubernetes.Options{Log: o.log.With("vim", v.Name), DigestKey: o.key, Installation: o.installation, KubeconfigExec: o.exec, Egress: o.guard, Wrap: wrap})
+			return kubernetes.New(v, kubernetes.Options{Log: o.log.With("vim", v.Name), DigestKey: o.key, Installation: o.installation, KubeconfigExec: o.exec, Egress: guard, Wrap: wrap})
 		case desired.VIMOpenStack:
-			return openstack.New(v, openstack.Options{Log: o.log.With("vim", v.Name), Installation: o.installation, Egress: o.guard, Wrap: wrap})
+			return openstack.New(v, openstack.Options{Log: o.log.With("vim", v.Name), Installation: o.installation, Egress: guard, Wrap: wrap})
 		case desired.VIMSim:
 			if !strings.HasSuffix(v.Endpoint, ".invalid") { // else it only renders, and is no VIM to be shown
 				o.made(v.Name)

@@ -31,13 +31,13 @@ func (s *Server) packageSources() *egress.Guard {
 // peer is [reconciler.Peers]: how an element manager is called.
 func (s *Server) peer(p *desired.Peer) (peer.Settings, error) {
 	out, err := secrets{s.keeper}.Peer(p)
-	out.Egress = s.egress
+	out.Egress = s.egress.ForConfigured()
 	return out, err
 }
 
 // nfvoSettings say how the NFVO is called.
 func (s *Server) nfvoSettings(p *desired.Peer) (peer.Settings, error) {
 	out, err := s.keeper.ResolvePeer(p)
-	out.Egress = s.egress
+	out.Egress = s.egress.ForConfigured()
 	return out, err
 }

@@ -71,11 +71,11 @@ func TestUnlessAFlagSaysSoNobodyHasJibeCallThisMachine(t *testing.T) {
 		return a
 	}
 	const subscriptions, vnfPackages = "/vnflcm/v2/subscriptions", "/vnfpkgm/v2/vnf_packages"
-	for _, uri := range []string{at, strings.Replace(at, "http:", "https:", 1), strings.Replace(at, "127.0.0.1", "localhost", 1), strings.Replace(at, "127.0.0.1", "[::ffff:127.0.0.1]", 1)} {
+	for _, uri := range []string{at, strings.Replace(at, "http:", "https:", 1), strings.Replace(at, "127.0.0.1", "localhost", 1), strings.Replace(at, "127.0.0.1", "[::ffff:127.0.0.1]", 1), "http://100.64.0.1/"} {
 		if a := ask(http.MethodPost, subscriptions, map[string]any{"callbackUri": uri}); a.Status != http.StatusUnprocessableEntity {
 			t.Errorf("a subscription to %s: %d %s", uri, a.Status, a.Body)
 		}
-		if a := ask(http.MethodPost, subscriptions, map[string]any{"callbackUri": "https://192.0.2.1/", "authentication": map[string]any{"authType": []string{"OAUTH2_CLIENT_CREDENTIALS"},
+		if a := ask(http.MethodPost, subscriptions, map[string]any{"callbackUri": "https://10.2.0.1/", "authentication": map[string]any{"authType": []string{"OAUTH2_CLIENT_CREDENTIALS"},
 			"paramsOauth2ClientCredentials": map[string]any{"clientId": "a", "clientPassword": "b", "tokenEndpoint": uri}}}); a.Status != http.StatusUnprocessableEntity {
 			t.Errorf("a token endpoint %s: %d %s", uri, a.Status, a.Body)
 		}

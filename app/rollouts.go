@@ -43,7 +43,7 @@ func (r rolloutRepo) ProposeMany(ctx context.Context, branch string, w desired.W
 
 // newRollouts makes the runner of rollouts.
 func (s *Server) newRollouts() (*automation.Rollouts, error) {
-	queries, err := newPrometheusQueries(s.Prometheus, s.repo.Settings, s.keeper.Resolve, s.egress)
+	queries, err := newPrometheusQueries(s.Prometheus, s.repo.Settings, s.keeper.Resolve, s.egress.ForConfigured())
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,10 @@ func (s secrets) VIM(v *desired.VIM) (drivers.VIM, error) {
 // Connection implements [reconciler.Secrets].
 func (s secrets) Connection(name string, c desired.VIMConnection) (drivers.VIM, error) {
 	r, err := s.ResolveConnection(name, c)
-	return connection(r), refused("vimConnectionInfo", "vimConnectionInfo."+name+".", err)
+	out := connection(r)
+	out.Requested = true
+
+	return out, refused("vimConnectionInfo", "vimConnectionInfo."+name+".", err)
 }
 
 // Peer is [reconciler.Peers].

@@ -58,7 +58,7 @@ func (s *Server) openTraces() error {
 	if err != nil {
 		return fmt.Errorf("headers for the collector of traces (--otlp-headers-file): %w", err)
 	}
-	transport, err := peer.NewTransport(s.egress, peer.TLS{}, 0)
+	transport, err := peer.NewTransport(s.egress.ForConfigured(), peer.TLS{}, 0)
 	if err != nil {
 		return err
 	}

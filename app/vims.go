@@ -55,7 +55,8 @@ func (s *Server) reachVIM(ctx context.Context, v *desired.VIM) error {
 			return fmt.Errorf("VIM %s: kubeconfig: %w", v.Name, err)
 		}
 	}
-	transport := &http.Transport{Proxy: s.egress.ProxyFor, DialContext: s.egress.DialContext(probeDial), TLSClientConfig: trust, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	guard := s.egress.ForConfigured()
+	transport := &http.Transport{Proxy: guard.ProxyFor, DialContext: guard.DialContext(probeDial), TLSClientConfig: trust, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
 	if err != nil {
 		return fmt.Errorf("VIM %s: %w", v.Name, err)

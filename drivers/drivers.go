@@ -295,6 +295,9 @@ type VIM struct {
 	// Type is the ETSI vimType, "ETSINFV.KUBERNETES.V_1".
 	Type     string
 	Endpoint string
+	// Requested connections are those of an instance, which a caller has named; others stand in
+	// vims/, where administrators write.
+	Requested bool
 	// CACert is PEM; empty means the system's roots.
 	CACert []byte
 	// Insecure switches off the check of the server's certificate: a vims/ file asks for

@@ -38,10 +38,14 @@ func ParseNetworks(text string) ([]netip.Prefix, error) {
 type class struct {
 	network netip.Prefix
 	is      string
+	// site networks are those that a site may use for itself, so that what an administrator has
+	// configured may be there.
+	site bool
 }
 
 func classes() []class {
-	out := make([]class, 0, 32)
+	out := make([]class, 0, 48)
+
 	for _, c := range []struct{ network, is string }{
 		// Where clouds keep credentials and settings of a machine, beyond the link-local range.
 		{"100.100.100.200/32", "metadata"}, {"192.0.0.192/32", "metadata"}, {"168.63.129.16/32", "metadata"},
@@ -54,23 +58,50 @@ func classes() []class {
 		// NAT64 of a network's own (RFC 8215): where in it the IPv4 address stands can't be told.
 		{"64:ff9b:1::/48", "translated"},
 	} {
-		out = append(out, class{netip.MustParsePrefix(c.network), c.is})
+		out = append(out, class{network: netip.MustParsePrefix(c.network), is: c.is})
 	}
+
+	// What else the registries of special-purpose addresses (RFC 6890) have as not globally
+	// reachable, save for private networks.
+	for _, c := range []struct{ network, is string }{
+		{"100.64.0.0/10", "shared (CGNAT)"}, {"192.0.0.0/24", "protocol-assignment"},
+		{"198.18.0.0/15", "benchmarking"}, {"2001:2::/48", "benchmarking"},
+		{"192.0.2.0/24", "documentation"}, {"198.51.100.0/24", "documentation"}, {"203.0.113.0/24", "documentation"},
+		{"2001:db8::/32", "documentation"}, {"3fff::/20", "documentation"},
+		{"192.88.99.0/24", "6to4-relay"}, {"5f00::/16", "segment-routing"}, {"100:0:0:1::/64", "dummy"},
+		{"2001:10::/28", "ORCHID"}, {"2001:20::/28", "ORCHID"}, {"2001:30::/28", "drone"},
+	} {
+		out = append(out, class{network: netip.MustParsePrefix(c.network), is: c.is, site: true})
+	}
+
 	return out
 }
 
 // judge says why an address in one form may not be called, "" if it may.
-func (o Options) judge(ip netip.Addr) string {
+func (g *Guard) judge(ip netip.Addr) string {
+	o, configured := g.options(), g != nil && g.configured
+
 	if contains(o.Deny, ip) {
 		return "is in a network that --egress-deny names"
 	}
 	if contains(o.Allow, ip) {
 		return ""
 	}
+
 	for _, c := range classes() {
-		if c.network.Contains(ip) {
+		if c.network.Contains(ip) && !(configured && c.site) {
 			return "is a " + c.is + " address, which isn't called unless --egress-allow names it"
 		}
+	}
+
+	if configured {
+		return ""
+	}
+	switch own, err := g.ownAddress(ip); {
+	case err != nil:
+		return "can't be told from this machine's own addresses (" + err.Error() + "), which aren't called unless --egress-allow names them"
+	case own:
+		return "is this machine's own address, which isn't called unless --egress-allow names it"
 	}
 	return ""
 }

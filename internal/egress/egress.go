@@ -26,8 +26,8 @@ import (
 )
 
 // Options say what a [Guard] lets pass. The zero value refuses this machine, link-local,
-// multicast, reserved and metadata addresses, goes through no proxy, and sends credentials by
-// https only. Private networks are allowed: VIMs are there.
+// multicast, metadata, shared, reserved and other special addresses, goes through no proxy, and
+// sends credentials by https only. Private networks are allowed: VIMs are there.
 type Options struct {
 	// Allow are networks that may be called although they are refused otherwise.
 	Allow []netip.Prefix
@@ -40,6 +40,8 @@ type Options struct {
 	Proxy bool
 	// PlainCredentials lets credentials be sent without TLS.
 	PlainCredentials bool
+	// Resolver looks names up; nil is the system's.
+	Resolver *net.Resolver
 	// Log gets one line for what was refused, at most one a second; nil is silence.
 	Log *slog.Logger
 }
@@ -51,8 +53,11 @@ type Guard struct {
 	proxy    func(*url.URL) (*url.URL, error) // nil for none
 	proxies  map[string]bool                  // their addresses, as the transport dials them
 	anywhere bool
-	lastLine atomic.Int64 // when a refusal was last logged, Unix nanoseconds
-	silent   atomic.Int64 // refusals since
+	// configured guards judge what an administrator has configured.
+	configured bool
+	own        func(netip.Addr) (bool, error) // nil is isOwn
+	lastLine   atomic.Int64                   // when a refusal was last logged, Unix nanoseconds
+	silent     atomic.Int64                   // refusals since
 }
 
 // New returns a guard. The environment's proxies are read once, here.
@@ -82,7 +87,18 @@ func (g *Guard) With(allow ...netip.Prefix) *Guard {
 	out := &Guard{Options: o}
 	if g != nil {
 		out.proxy, out.proxies, out.anywhere = g.proxy, g.proxies, g.anywhere
+		out.configured, out.own = g.configured, g.own
 	}
+	return out
+}
+
+// ForConfigured returns the guard of addresses that an administrator has configured, in vims/ or
+// peers.yaml. They may be in the networks that a site uses for itself, as 100.64.0.0/10, and at
+// this machine's address in its network, where a small site has the API server, too. Callers
+// can't name such addresses; loopback, link-local and metadata addresses are refused for all.
+func (g *Guard) ForConfigured() *Guard {
+	out := g.With()
+	out.configured = true
 	return out
 }
 
@@ -116,13 +132,19 @@ func (g *Guard) Check(ip netip.Addr) error {
 	if g != nil && g.anywhere {
 		return nil
 	}
-	o := g.options()
 	for _, form := range forms(ip) {
-		if reason := o.judge(form); reason != "" {
+		if reason := g.judge(form); reason != "" {
 			return &RefusedError{Address: ip.String(), Reason: reason}
 		}
 	}
 	return nil
+}
+
+func (g *Guard) resolver() *net.Resolver {
+	if r := g.options().Resolver; r != nil {
+		return r
+	}
+	return net.DefaultResolver
 }
 
 // NoAnswer is what somebody outside is told where a call had no answer, whatever the reason.
@@ -138,7 +160,7 @@ func (g *Guard) Host(ctx context.Context, host string) error {
 	if (g == nil || !g.anywhere) && numeric(host) {
 		return &RefusedError{Address: host, Reason: numericReason}
 	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	found, err := g.resolver().LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return fmt.Errorf("look %s up: %w", host, err)
 	}
@@ -153,7 +175,7 @@ func (g *Guard) Host(ctx context.Context, host string) error {
 // DialContext returns what makes the connections of an [http.Transport] whose Proxy is
 // [Guard.ProxyFor]; timeout bounds each.
 func (g *Guard) DialContext(timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
-	guarded := net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second, ControlContext: g.control}
+	guarded := net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second, ControlContext: g.control, Resolver: g.options().Resolver}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if g != nil && g.proxies[address] {
 			// ProxyFor has judged the target, and who started the process has named the proxy.
