@@ -326,7 +326,7 @@ func (s *Server) open(ctx context.Context) error {
 
 // openLog opens the operation log.
 func (s *Server) openLog(ctx context.Context) (err error) {
-	options := []oplog.Option{oplog.WithLog(s.Log), oplog.WithMember(s.holder)}
+	options := []oplog.Option{oplog.WithLog(s.Log), oplog.WithMember(s.holder), oplog.WithSealer(s.sealer())}
 	if s.shared() {
 		options = append(options, oplog.Shared())
 	}

@@ -33,7 +33,7 @@ func (s *Server) newRegistry(m *reconciler.Metrics) *prometheus.Registry {
 // registerCollectors registers what asks the parts at each scrape, once they are there.
 func (s *Server) registerCollectors() {
 	inventory := newInventory(s)
-	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newOrphanMetrics(s.recon.View()), newRepositoryMetrics(s.packages.Catalogue), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes, newReportMetrics(s.reporter), newProposalMetrics(s.recon.View().WaitingForPullRequests))
+	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newOrphanMetrics(s.recon.View()), newRepositoryMetrics(s.packages.Catalogue), newDeliveries(s.notify), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes, newReportMetrics(s.reporter), newProposalMetrics(s.recon.View().WaitingForPullRequests))
 	s.registry.MustRegister(s.auditCollectors()...)
 	s.registry.MustRegister(s.memberCollectors()...)
 	if s.redis != nil {

@@ -12,7 +12,9 @@ import (
 
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/members"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/store/redis"
@@ -119,7 +121,11 @@ func (s *Server) openStore(ctx context.Context) error {
 
 // keepPlace notes where the records are, and brings those there that the data directory has.
 func (s *Server) keepPlace(ctx context.Context, place string) error {
-	if err := s.moveStore(ctx, place == "" && datadir.Exists(s.data.Store())); err != nil {
+	move := place == "" && datadir.Exists(s.data.Store())
+	if err := s.moveStore(ctx, move); err != nil {
+		return err
+	}
+	if err := s.sealRecords(ctx, move || place != "" || datadir.Exists(s.data.Store()+movedSuffix)); err != nil {
 		return err
 	}
 	if err := s.recordRestored(ctx); err != nil {
@@ -166,6 +172,17 @@ func (s *Server) lookAtStore(t *doctor.Target) {
 		return
 	}
 	t.Redis = s.redis.Facts
+	t.Unproven = func(ctx context.Context) ([]string, error) { return unproven(ctx, s.store, s.sealer()) }
+}
+
+// unproven returns why subscriptions in a store aren't served.
+func unproven(ctx context.Context, from store.Store, by sealed.Sealer) ([]string, error) {
+	found, err := notify.FindUnproven(ctx, from, by)
+	why := make([]string, 0, len(found))
+	for _, x := range found {
+		why = append(why, x.Subscription+": "+x.Error())
+	}
+	return why, err
 }
 
 // inspectStore is lookAtStore where no server runs.
@@ -190,5 +207,21 @@ func inspectStore(t *doctor.Target, o Options) {
 		}
 		defer r.Close()
 		return r.Facts(ctx)
+	}
+	t.Unproven = func(ctx context.Context) ([]string, error) {
+		keeper, err := t.Keeper()
+		if err != nil {
+			return nil, err
+		}
+		ro, err := o.Store.redis()
+		if err != nil {
+			return nil, err
+		}
+		r, err := redis.Open(ctx, ro)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return unproven(ctx, r, sealerOf(keeper, true))
 	}
 }

@@ -282,6 +282,12 @@ func processAlerts(p pace) group {
 			Description: "The subscriber didn't take them within --notify-retention, and never gets them: it must read what it missed.",
 		},
 		{
+			Name: "SubscriptionNotProven", Severity: critical,
+			Value: `max by (job) (jibe_subscriptions_unproven)`, Bad: "> 0",
+			Summary:     "Records of {{ $value }} subscriptions weren't written by Jibe: nothing is sent there",
+			Description: "Somebody has changed them in Redis, or put them there: find out who may write to it, and have their owners subscribe again.",
+		},
+		{
 			Name: "QueueNotWorkedOff", Severity: warning, For: 2 * time.Minute,
 			Value: `max by (job) ((time() - jibe_queue_oldest_timestamp_seconds) * (jibe_queue_oldest_timestamp_seconds > bool 0))`, Bad: "> " + p.than(2*time.Minute),
 			Summary:     "An instance has waited for {{ $value | humanizeDuration }} to be looked at",

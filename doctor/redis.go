@@ -15,6 +15,19 @@ const slowRedis = 20 * time.Millisecond
 // oldestRedis is the oldest major version whose scripts and streams do as the store needs.
 const oldestRedis = 7
 
+// subscriptions looks whether the records of subscriptions are as this installation wrote them.
+func (t *Target) subscriptions(ctx context.Context) Finding {
+	why, err := t.Unproven(ctx)
+	switch {
+	case err != nil:
+		return found(Failed, "See that Redis runs, and that the key can be read.", "%v", err)
+	case len(why) > 0:
+		return found(Failed, "Find out who may write to Redis; delete each (DELETE at its API), and have its owner subscribe again.",
+			"not served are %d, as their records in Redis aren't this installation's own: %s", len(why), strings.Join(why[:min(len(why), 5)], "; "))
+	}
+	return ok("each record in Redis is this installation's own")
+}
+
 // redis looks at the Redis that has the records.
 func (t *Target) redis(ctx context.Context) Finding {
 	f, err := t.Redis(ctx)

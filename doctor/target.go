@@ -30,6 +30,9 @@ type Target struct {
 	// them is nil.
 	Store func(ctx context.Context) (bolt.Facts, error)
 	Redis func(ctx context.Context) (redis.Facts, error)
+	// Unproven returns why subscriptions aren't served, for each whose record in Redis isn't this
+	// installation's own; nil where the records aren't in Redis.
+	Unproven func(ctx context.Context) ([]string, error)
 	// Keeper opens the key of the secrets, and never makes one.
 	Keeper func() (*secret.Keeper, error)
 	// VIM looks at a VIM; nil leaves VIMs out.
@@ -56,6 +59,9 @@ func (t *Target) Checks(ctx context.Context) []Check {
 		{Name: "store", Timeout: time.Minute, Run: t.store},
 		{Name: "git", Run: t.git},
 		{Name: "desired repository", Timeout: time.Minute, Run: t.desired},
+	}
+	if t.Unproven != nil {
+		list = append(list, Check{Name: "subscriptions", Run: t.subscriptions})
 	}
 	if t.Remote == "" {
 		list = append(list, Check{Name: "push hook", Run: func(context.Context) Finding { return t.hook(t.path("desired.git")) }})

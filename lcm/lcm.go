@@ -171,6 +171,9 @@ type Operation struct {
 	// Rebuilt says that the record was lost and made again of what git says ([Rebuild]): any hook
 	// may have been begun before.
 	Rebuilt bool `json:"rebuilt,omitempty"`
+	// Unproven says that the record was found without a proof that this installation wrote it, and what
+	// [Operation.Distrust] takes away isn't there any more.
+	Unproven bool `json:"unproven,omitempty"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
 	// Story lists what the operation has done so far, for people.

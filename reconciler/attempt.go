@@ -106,6 +106,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		op = next
 	}
 	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
+	if op.Unproven && op.State != lcm.RollingBack {
+		return 0, x.outcomes.unproven(ctx, op)
+	}
 	pass := ctx
 	ctx = x.traces.at(pass, op)
 	record, err := x.oplog.Instance(ctx, x.id)

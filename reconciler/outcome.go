@@ -269,6 +269,15 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, why cause, problem *lc
 	return o.ended(ctx, op, err)
 }
 
+// unproven ends the attempt of an operation whose record was changed in the store: what its hooks had handed over, and
+// what was granted to it, isn't known any more.
+func (o *outcomes) unproven(ctx context.Context, op *lcm.Operation) error {
+	o.log.ErrorContext(ctx, "the record of an operation isn't proven to be Jibe's own", "operation", op.ID)
+
+	return o.broke(ctx, &attempt{op: op, journal: op.Journal}, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(op),
+		Detail: "the record of this operation was changed in the store by another program than this version of Jibe: what its hooks had handed over and what was granted is not used. Roll it back, or fail it, and ask for the change again"})
+}
+
 // unmerged ends an operation of which nothing was done, as what it proposes isn't to be. Another one may be under way.
 func (o *outcomes) unmerged(ctx context.Context, op *lcm.Operation, why cause, problem *lcm.ProblemDetails) error {
 	op, err := o.oplog.Record(ctx, op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {

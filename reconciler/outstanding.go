@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -16,6 +17,7 @@ import (
 // asks no VIM and begins no operation.
 type outstanding struct {
 	id    string
+	log   *slog.Logger
 	oplog *oplog.Log
 	repo  desired.Repo
 	// commits makes the commits.
@@ -133,6 +135,15 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 // metadata and extensions to be. Where someone has moved the directory on meanwhile, the
 // entries are set in theirs.
 func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error {
+	if op.Unproven {
+		o.log.ErrorContext(ctx, "what hooks found isn't committed: the record of the operation isn't proven to be Jibe's own", "operation", op.ID)
+		return o.oplog.Adopt(ctx, o.id, func(i *lcm.Instance) error {
+			if i.OutstandingCommit == op.ID {
+				i.OutstandingCommit = ""
+			}
+			return nil
+		})
+	}
 	var beside *desired.Beside
 	if op.Beside.Tree != "" {
 		done, err := o.repo.Files(ctx, op.After)

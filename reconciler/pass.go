@@ -45,7 +45,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		drifts:      r.drifts,
 		requests:    r.requests,
 		waits:       r.waits,
-		outstanding: outstanding{id, r.Oplog, r.Repo, writes},
+		outstanding: outstanding{id, log, r.Oplog, r.Repo, writes},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/members"
@@ -148,7 +149,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.log, err = oplog.Open(ctx, store, w.now, oplog.WithMember(member.Holder())); err != nil {
+	if w.log, err = oplog.Open(ctx, store, w.now, oplog.WithMember(member.Holder()), oplog.WithSealer(sealed.Sealer{Key: []byte("the installation's key")})); err != nil {
 		w.t.Fatal(err)
 	}
 	c := reconciler.Config{

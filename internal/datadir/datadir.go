@@ -93,6 +93,10 @@ const StoreFile = "store.db"
 // StorePlace is the name of the file that says where the records are, if they aren't in StoreFile.
 const StorePlace = "store.url"
 
+// SealedRecords is the name of the file that says that the records in the Redis of [StorePlace] have
+// seals: one without a seal that is found later was put there by another program.
+const SealedRecords = "records.sealed"
+
 // Store is the file of the store.
 func (d *Dir) Store() string { return d.path(StoreFile) }
 

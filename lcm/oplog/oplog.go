@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/lru"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -107,6 +108,16 @@ func WithLog(log *slog.Logger) Option { return func(l *Log) { l.log = log } }
 
 // WithMember names the member whose requests are prepared here: see [lcm.Operation.Member].
 func WithMember(holder string) Option { return func(l *Log) { l.member = holder } }
+
+// WithSealer has records of operations proven that could say where credentials go: see
+// [lcm.Operation.NeedsProof]. Without it none is.
+func WithSealer(s sealed.Sealer) Option {
+	return func(l *Log) {
+		for _, r := range []*records[lcm.Operation]{l.operations, l.prepared} {
+			r.sealer, r.needs, r.distrust = s, (*lcm.Operation).NeedsProof, (*lcm.Operation).Distrust
+		}
+	}
+}
 
 // Open makes a Log over s, whose only writer of the Log's keys it is from now on, unless they
 // are [Shared]. It reads what lists need of all records. now is the clock of all records.

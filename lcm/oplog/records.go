@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/internal/lru"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -30,6 +31,11 @@ type records[T any] struct {
 	// clone makes a copy that the caller may change, but for what is in its units,
 	// resources and networks.
 	clone func(*T) *T
+	// sealer proves records of which needs says so; distrust is called for one without a proof. Both are
+	// nil for a kind of which no record does.
+	sealer   sealed.Sealer
+	needs    func(*T) bool
+	distrust func(*T)
 }
 
 // record is one record as the store has it.
@@ -177,8 +183,12 @@ func (r *record[T]) absent() bool { return r.version == 0 }
 func (r *records[T]) record(id string, version uint64, text []byte) *record[T] {
 	return &record[T]{version: version, text: text, decode: sync.OnceValues(func() (*T, error) {
 		v := new(T)
-		if err := json.Unmarshal(text, v); err != nil {
+		object, proven := r.sealer.Open(r.prefix+id, text)
+		if err := json.Unmarshal(object, v); err != nil {
 			return nil, fmt.Errorf("%s %s: the record in the store can't be read: %w", r.noun(), id, err)
+		}
+		if r.needs != nil && !proven && r.needs(v) {
+			r.distrust(v)
 		}
 		return v, nil
 	})}
@@ -213,6 +223,9 @@ func put[T any](b *batch, r *records[T], id string, was *record[T], value *T) (c
 	if err != nil {
 		b.err = errors.Join(b.err, fmt.Errorf("%s %s: %w", r.noun(), id, err))
 		return false
+	}
+	if r.needs != nil && r.needs(value) {
+		text = r.sealer.Seal(r.prefix+id, text)
 	}
 	var version uint64
 	if was != nil {

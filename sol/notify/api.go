@@ -164,10 +164,14 @@ func (s *Subscriptions) Delete(ctx context.Context, who auth.Identity, id string
 }
 
 // read decodes a subscription's record. One of an API that isn't there (an older Jibe runs on
-// the store of a newer one) has neither api nor matcher.
+// the store of a newer one) has neither api nor matcher. One without proof has nothing that is acted on.
 func (s *Service) read(stored store.Record) (*record, error) {
+	object, proven := s.Sealer.Open(stored.Key, stored.Value)
+	if !proven {
+		return unprovenRecord(stored), nil
+	}
 	rec := &record{}
-	if err := json.Unmarshal(stored.Value, rec); err != nil {
+	if err := json.Unmarshal(object, rec); err != nil {
 		return nil, fmt.Errorf("%s: the record in the store can't be read: %w", stored.Key, err)
 	}
 	rec.API = cmp.Or(rec.API, lifecycleRoot)
@@ -193,5 +197,7 @@ func (s *Service) records(ctx context.Context) ([]*record, error) {
 		}
 		recs = append(recs, rec)
 	}
+	s.unproven.note(s.Log, recs)
+
 	return recs, nil
 }

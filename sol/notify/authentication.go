@@ -70,7 +70,7 @@ func (a *Authentication) GoString() string { return a.String() }
 
 // Secrets encrypts what must not be stored in clear, and gives it back.
 type Secrets interface {
-	// Encrypt returns a reference that holds the secret unreadably.
+	// Encrypt returns an "age:" reference that holds the secret unreadably.
 	Encrypt(clear string) (reference string, err error)
 	// Resolve returns the secret that a reference stands for.
 	Resolve(reference string) (clear string, err error)

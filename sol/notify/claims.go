@@ -91,7 +91,7 @@ func (c *claims) round(ctx context.Context) error {
 	defer c.mu.Unlock()
 	session, alive := c.Session()
 	for id, w := range c.workers {
-		if c.known[id] == nil || !alive || w.claim.session.Token != session.Token || !c.mine(id) || w.ended() {
+		if c.known[id] == nil || c.known[id].unproven != nil || !alive || w.claim.session.Token != session.Token || !c.mine(id) || w.ended() {
 			c.end(ctx, id)
 		}
 	}
@@ -99,7 +99,7 @@ func (c *claims) round(ctx context.Context) error {
 		return nil
 	}
 	for id, rec := range c.known {
-		if c.workers[id] != nil || !c.mine(id) || c.apis[rec.API] == nil {
+		if c.workers[id] != nil || !c.mine(id) || c.apis[rec.API] == nil || rec.unproven != nil {
 			continue
 		}
 		lease, err := c.Store.Attach(ctx, leasePrefix+id, session)

@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -71,7 +72,7 @@ func (f *fleet) join(name string) *replica {
 		f.t.Fatal(err)
 	}
 	r.service, err = notify.New(notify.Config{
-		Oplog: r.oplog, Store: f.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: f.clock.now,
+		Oplog: r.oplog, Store: f.store, Secrets: secrets{}, Sealer: sealed.Sealer{Key: []byte("the installation's key")}, Base: "http://vnfm.example/", Now: f.clock.now,
 		Log:    slog.New(slog.NewTextHandler(f.logged, nil)).With("replica", name),
 		Sees:   func(who auth.Identity, e oplog.Event) bool { return who.May(auth.Viewer, e.Dir) },
 		Egress: egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}), RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Retention: 24 * time.Hour,

@@ -22,6 +22,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -36,11 +37,11 @@ import (
 type secrets struct{}
 
 func (secrets) Encrypt(clear string) (string, error) {
-	return "sealed:" + base64.StdEncoding.EncodeToString([]byte(clear)), nil
+	return desired.RefAge + base64.StdEncoding.EncodeToString([]byte(clear)), nil
 }
 
 func (secrets) Resolve(ref string) (string, error) {
-	code, ok := strings.CutPrefix(ref, "sealed:")
+	code, ok := strings.CutPrefix(ref, desired.RefAge)
 	if !ok {
 		return "", errors.New("not a reference")
 	}
@@ -117,6 +118,11 @@ func newWorldWith(t *testing.T, change func(*notify.Config)) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
+	return newWorldOn(t, s, change)
+}
+
+func newWorldOn(t *testing.T, s store.Store, change func(*notify.Config)) *world {
+	t.Helper()
 	w := &world{t: t, store: s, clock: &clock{at: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}, logged: &syncBuffer{}, change: change}
 	w.restart()
 	t.Cleanup(func() { w.stop() })
@@ -133,7 +139,7 @@ func (w *world) restart() {
 		w.t.Fatal(err)
 	}
 	config := notify.Config{
-		Oplog: w.oplog, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
+		Oplog: w.oplog, Store: w.store, Secrets: secrets{}, Sealer: sealed.Sealer{Key: []byte("the installation's key")}, Base: "http://vnfm.example/", Now: w.clock.now,
 		Log:    slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Sees:   func(who auth.Identity, e oplog.Event) bool { return who.May(auth.Viewer, e.Dir) },
 		Egress: egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}), RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Retention: time.Hour,

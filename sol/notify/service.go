@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/peer"
+	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -36,6 +37,9 @@ type Config struct {
 	Store store.Store
 	// Secrets encrypts the subscribers' passwords for the store.
 	Secrets Secrets
+	// Sealer proves that a subscription's record is this installation's own: a record without
+	// proof is never delivered to.
+	Sealer sealed.Sealer
 	// APIs are the interfaces beside /vnflcm/v2, which is always there.
 	APIs []API
 	// Base is the root of the API's URIs: "https://vnfm.example:9890".
@@ -92,6 +96,8 @@ type Service struct {
 	workers map[string]*worker
 	group   sync.WaitGroup
 	claims  *claims // nil where this process is the only one
+
+	unproven unproven
 }
 
 // New makes a Service. It delivers nothing until [Service.Run].
@@ -164,7 +170,7 @@ func (s *Service) add(ctx context.Context, rec *record) error {
 		return err
 	}
 	if _, err := s.Store.Put(ctx,
-		store.Record{Key: subscriptionPrefix + rec.ID, Value: value},
+		store.Record{Key: subscriptionPrefix + rec.ID, Value: s.Sealer.Seal(subscriptionPrefix+rec.ID, value)},
 		store.Record{Key: cursorPrefix + rec.ID, Value: at},
 	); err != nil {
 		return fmt.Errorf("create subscription: %w", err)
@@ -230,6 +236,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.group.Go(func() { s.claims.run(ctx) })
 	}
 	s.group.Go(func() { s.feed.run(ctx, s.Log) })
+	s.group.Go(func() { s.watchUnproven(ctx) })
 	defer func() {
 		s.mu.Lock()
 		s.run = nil
@@ -278,7 +285,7 @@ func (s *Service) end(ctx context.Context, id string) {
 
 // start begins delivery to a subscription under a claim, if the Service runs. The caller has mu.
 func (s *Service) start(rec *record, under claim) {
-	if s.run == nil || s.workers[rec.ID] != nil {
+	if s.run == nil || s.workers[rec.ID] != nil || rec.unproven != nil {
 		return
 	}
 	api := s.apis[rec.API]

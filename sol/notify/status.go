@@ -71,15 +71,16 @@ func (s *Service) StatesOf(who auth.Identity) []State {
 // AllStatesOf is StatesOf with the caller's subscriptions that other replicas serve.
 func (s *Service) AllStatesOf(ctx context.Context, who auth.Identity) ([]State, error) {
 	out := s.StatesOf(who)
-	if s.claims == nil {
-		return out, nil
-	}
 	recs, err := s.records(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, rec := range recs {
-		if s.apis[rec.API] == nil || !rec.of(who) || slices.ContainsFunc(out, func(x State) bool { return x.ID == rec.ID }) {
+		if rec.unproven != nil && rec.of(who) {
+			out = append(out, s.refused(rec))
+			continue
+		}
+		if s.claims == nil || s.apis[rec.API] == nil || !rec.of(who) || slices.ContainsFunc(out, func(x State) bool { return x.ID == rec.ID }) {
 			continue
 		}
 		stored, err := s.Store.Get(ctx, cursorPrefix+rec.ID)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/peer"
 )
@@ -49,6 +51,10 @@ func (s *Service) newCaller(api *API, auth *Authentication, secrets Secrets) *ca
 func (c *caller) clear(password string) (string, error) {
 	if c.secrets == nil || password == "" {
 		return password, nil
+	}
+	if !strings.HasPrefix(password, desired.RefAge) {
+		// A subscriber's password is one that was encrypted here, and never a file's or a variable's.
+		return "", &credentialsError{errors.New("the record has no encrypted password: subscribe again")}
 	}
 	clear, err := c.secrets.Resolve(password)
 	if err != nil {

@@ -68,6 +68,9 @@ type record struct {
 	Owner *auth.Identity `json:"owner,omitempty"`
 
 	matcher Matcher // of Filter
+	// unproven is why the record isn't taken: an [*UnprovenError]. It has nothing of the record
+	// then but what is shown of it.
+	unproven error
 }
 
 // validate refuses a request that isn't acceptable. Its errors name the attribute.
