@@ -30,6 +30,7 @@ type inventory struct {
 	listed func() []reconciler.Problem
 	unseen func() []reconciler.Unlisted
 	former func() map[string]int
+	used   func() map[string]int
 	exempt *exemptions
 	disk   *disk
 
@@ -39,13 +40,13 @@ type inventory struct {
 	open, contended, drifted   *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
 	unlisted                   *prometheus.Desc
-	formerVIM                  *prometheus.Desc
+	formerVIM, atVIM           *prometheus.Desc
 	healthy, writable, omitted *prometheus.Desc
 }
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, needs: s.recon.View().WaitingForInstances, listed: s.problems.list, unseen: s.recon.View().Unlisted, former: s.recon.View().AtFormerVIMs, exempt: newExemptions(s.repo), disk: s.disk,
+		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, needs: s.recon.View().WaitingForInstances, listed: s.problems.list, unseen: s.recon.View().Unlisted, former: s.recon.View().AtFormerVIMs, used: s.recon.View().InstancesAtVIMs, exempt: newExemptions(s.repo), disk: s.disk,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		waiting: prometheus.NewDesc("jibe_instances_waiting_for_window",
@@ -69,6 +70,8 @@ func newInventory(s *Server) *inventory {
 			"VNF instances that aren't looked after, as the VIM answers, but can't list or watch a kind of object that they have.", []string{"vim", "kind"}, nil),
 		formerVIM: prometheus.NewDesc("jibe_vim_former_instances",
 			"VNF instances that were instantiated at another VIM than the one that answers under the name now, by name.", []string{"vim"}, nil),
+		atVIM: prometheus.NewDesc("jibe_vim_instances",
+			"VNF instances of this process that are at the VIM or are to be, by name; 0 for one that none uses.", []string{"vim"}, nil),
 		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
 		writable: prometheus.NewDesc("jibe_data_writable", "1 while the store and the desired repository can be written, else 0: a full disk, or a Redis that is away.", nil, nil),
 		omitted:  prometheus.NewDesc("jibe_series_omitted", "Series that are left out of a metric, as it has as many as it may have.", []string{"metric"}, nil),
@@ -77,7 +80,7 @@ func newInventory(s *Server) *inventory {
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.needing, i.needingSince, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.unlisted, i.formerVIM, i.healthy, i.writable, i.omitted} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.needing, i.needingSince, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.unlisted, i.formerVIM, i.atVIM, i.healthy, i.writable, i.omitted} {
 		ch <- d
 	}
 }
@@ -90,6 +93,9 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	i.collectUnlisted(ch)
 	for vim, n := range i.former() {
 		gauge(ch, i.formerVIM, float64(n), vim)
+	}
+	for vim, n := range i.used() {
+		gauge(ch, i.atVIM, float64(n), vim)
 	}
 	healthy := 1.0
 	if i.repo.Health() != nil {

@@ -185,9 +185,16 @@ func vimAlerts(p pace) group {
 	return group{"jibe-vims", []alert{
 		{
 			Name: "VimAway", Severity: critical, For: 5 * time.Minute,
-			Value: `min by (job, vim) (jibe_vim_up)`, Bad: "== 0",
+			// A VIM without that series is an instance's own connection, or one of very many.
+			Value: `(min by (job, vim) (jibe_vim_up) unless on (job, vim) sum by (job, vim) (jibe_vim_instances) == 0)`, Bad: "== 0",
 			Summary:     "The VIM {{ $labels.vim }} doesn't answer",
 			Description: "Operations there wait and nothing is repaired; what runs is left alone. jibe doctor says what it says.",
+		},
+		{
+			Name: "VimUnusedAway", Severity: warning, For: 15 * time.Minute,
+			Value: `(min by (job, vim) (jibe_vim_up) and on (job, vim) sum by (job, vim) (jibe_vim_instances) == 0)`, Bad: "== 0",
+			Summary:     "The VIM {{ $labels.vim }}, which no VNF uses, doesn't answer",
+			Description: "No VNF can be instantiated there, and what was left there isn't seen. Remove its file under vims/ if it isn't needed; jibe doctor says what it says.",
 		},
 		{
 			Name: "VimIsAnotherOne", Severity: critical, For: 2 * time.Minute,

@@ -115,8 +115,10 @@ func vims() dashboard {
 					"Share of requests to VIMs that ended with an error, in the time shown.").wide(5),
 				stat("Watches begun anew", "short", above(20, yellow), `sum(increase(jibe_vim_watch_restarts_total{vim=~"$vim"}[$__range]))`, "How often a watch broke and was begun anew, in the time shown.").wide(5),
 				table("State", "short", "Each VIM, and whether it answered when it was last asked.", `sort(min by (job, vim) (jibe_vim_up{vim=~"$vim"}))`,
-					column{"vim", "VIM"}, column{"job", "Jibe"}, column{"Value", "Answers"}).named(yesNo),
-				graph("Answers", "short", "1 while a VIM answers, 0 while it doesn't.", query{`min by (vim) (jibe_vim_up{vim=~"$vim"})`, "{{vim}}"}),
+					column{"vim", "VIM"}, column{"job", "Jibe"}, column{"Value", "Answers"}).named(yesNo).wide(8),
+				graph("Answers", "short", "1 while a VIM answers, 0 while it doesn't.", query{`min by (vim) (jibe_vim_up{vim=~"$vim"})`, "{{vim}}"}).wide(8),
+				graph("VNFs, by VIM", "short", "Instances that are at the VIM, or are to be. One that none uses is connected to all the same: objects of no VNF may be there.",
+					query{`sum by (vim) (jibe_vim_instances{vim=~"$vim"})`, "{{vim}}"}).wide(8),
 			}},
 			{"Requests", []panel{
 				graph("Requests, by VIM", "reqps", "Requests that Jibe makes, a second. At rest there are nearly none: watches tell what changes.",

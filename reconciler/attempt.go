@@ -86,6 +86,7 @@ type attempts struct {
 	deadlines deadlines
 	outcomes  *outcomes
 	unobeyed  *unobeyed
+	inUse     *vimsInUse
 	intents   *intentReader
 	metrics   *Metrics
 	phases    *phases
@@ -324,6 +325,7 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation, record *lcm.Ins
 	if op.Type == lcm.ModifyInfo && a.want.Source.Package == nil {
 		a.drv = nowhere{} // it moves nothing of what an earlier operation left
 	}
+	x.inUse.note(x.repo, a.want.Source.Instance)
 	settings, err := x.repo.Settings()
 	if err != nil {
 		return nil, err

@@ -71,6 +71,7 @@ type driftRepair struct {
 	checker  *Checker
 	outside  *outside
 	unlisted *unlisted
+	inUse    *vimsInUse
 	gate     gate
 	// mayRun refuses an operation that needs hooks which may not run.
 	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
@@ -215,8 +216,10 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 		return l, 0, err
 	}
 	if !desired.MayHaveObjects(at) {
+		r.inUse.clear(r.id)
 		return l, r.missing(ctx, inst.Operated, at), nil
 	}
+	r.inUse.note(r.repo, at)
 	drv, err := r.resolver.vims.driver(ctx, at)
 	if err != nil {
 		r.problems.stuck(ctx, inst.Operated, err)

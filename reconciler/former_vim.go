@@ -67,13 +67,7 @@ func (f *formerVIMs) has(instance string) bool {
 // AtFormerVIMs returns how many instances run at a former VIM, as far as this process has seen, by the name of the VIM's
 // file; 0 for a VIM that has none. It asks no VIM.
 func (v *View) AtFormerVIMs() map[string]int {
-	n := make(map[string]int)
-	if settings, err := v.r.Repo.Settings(); err == nil {
-		for name := range settings.VIMs {
-			n[name] = 0
-		}
-	}
-
+	n := v.eachVIM()
 	f := v.r.formerVIMs
 	f.mu.Lock()
 	defer f.mu.Unlock()

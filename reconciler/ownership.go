@@ -197,6 +197,7 @@ func (r *Reconciler) forget(id string) {
 	r.drifts.clear(id)
 	r.unobeyed.clear(id)
 	r.formerVIMs.clear(id)
+	r.inUse.clear(id)
 	r.waits.clear(id)
 	r.awaited.done(id)
 	r.outside.clear(id)

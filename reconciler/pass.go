@@ -86,7 +86,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
 			outcomes: p.outcomes, metrics: r.Metrics, traces: r.traces, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
 		},
-		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, intents: p.intents, failureGrace: r.FailureGrace,
+		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, intents: p.intents, inUse: r.inUse, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {
 		return r.checker.permitted(ctx, r.Repo.Settings, t, automatic, before, after)
@@ -94,7 +94,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, unseen: r.unseen, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
-		checker: r.checker, outside: r.outside, unlisted: r.unlisted, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
+		checker: r.checker, outside: r.outside, unlisted: r.unlisted, inUse: r.inUse, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
 	}
 	return p
 }
@@ -117,6 +117,9 @@ func (p *pass) parts(ctx context.Context) (again, sooner time.Duration, err erro
 	inst, err := p.oplog.Instance(ctx, p.id)
 	if err != nil {
 		return 0, 0, fmt.Errorf("record of instance %s: %w", p.id, err)
+	}
+	if inst.Open == "" && inst.Operated.Tree == "" {
+		p.repair.inUse.clear(p.id)
 	}
 	if inst.Prepared != "" {
 		if resolved, err := p.requests.resolve(ctx, inst.Prepared); err != nil {

@@ -170,18 +170,20 @@ type Reconciler struct {
 	unobeyed *unobeyed
 	// formerVIMs are the instances at VIMs that others have taken the place of.
 	formerVIMs *formerVIMs
-	waits      *waits
-	outside    *outside
-	unlisted   *unlisted
-	pins       pause
-	away       *absences
-	unseen     *unseenVIMs
-	orphans    *orphans
-	erasures   *erasures
-	memory     *memory
-	underway   *hooks.Registry // set by Run
-	asking     *grantCalls
-	commits    *commits
+	// inUse has the VIMs that instances need.
+	inUse    *vimsInUse
+	waits    *waits
+	outside  *outside
+	unlisted *unlisted
+	pins     pause
+	away     *absences
+	unseen   *unseenVIMs
+	orphans  *orphans
+	erasures *erasures
+	memory   *memory
+	underway *hooks.Registry // set by Run
+	asking   *grantCalls
+	commits  *commits
 	// dependents and awaited are of instances that need each other.
 	dependents *dependents
 	awaited    *awaited
@@ -231,6 +233,7 @@ func New(c Config) (*Reconciler, error) {
 		drifts:     newDrifts(),
 		unobeyed:   newUnobeyed(),
 		formerVIMs: newFormerVIMs(),
+		inUse:      newVIMsInUse(),
 		waits:      newWaits(),
 		outside:    newOutside(),
 		unlisted:   newUnlisted(),

@@ -165,6 +165,7 @@ func (w *world) startMain(kubeconfig string) {
 		"repositories.yaml":     "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n",
 		"vims/cluster.yaml":     kept(kubeconfig),
 		"vims/far.yaml":         kept(w.wire.kubeconfig(t, kubeconfig)),
+		"vims/spare.yaml":       kept(w.wire.kubeconfig(t, kubeconfig)), // no instance names it
 		"vims/half.yaml":        kept(w.account.kubeconfig(t)),
 		"vims/sim.yaml":         "type: sim\ndefault: true\n",
 		"projects/default.yaml": "vims: ['*']\nrepositories: ['*']\nkinds: {clusterScoped: [Namespace]}\n",
