@@ -68,18 +68,21 @@ type orphans struct {
 	last  Orphans
 	since map[string]time.Time // by VIM: when the first that is there was found
 	again chan struct{}        // has one where a survey is due soon
-	later chan struct{}        // has one where it isn't as soon: an orphan that was known has moved
+	later chan struct{}        // has one where it isn't as soon: what moved was known
+	// moving are the instances that moved since the last survey began, and surveyed those that it was made for.
+	moving, surveyed map[string]bool
 }
 
 func newOrphans() *orphans {
-	return &orphans{since: map[string]time.Time{}, again: make(chan struct{}, 1), later: make(chan struct{}, 1)}
+	return &orphans{since: map[string]time.Time{}, again: make(chan struct{}, 1), later: make(chan struct{}, 1), moving: map[string]bool{}}
 }
 
-// moved has a survey made for an instance that nothing should be of: soon, or later where the last one found it already, as an
-// orphan whose pods crash moves all the time.
+// moved has a survey made for an instance that nothing should be of: soon, or later where the last one found it already, or
+// was made for it and didn't: an orphan whose pods crash moves all the time, and another replica may survey its VIM.
 func (o *orphans) moved(instance string) {
 	o.mu.Lock()
-	known := slices.ContainsFunc(o.last.Orphans, func(x Orphan) bool { return x.Instance == instance })
+	o.moving[instance] = true
+	known := o.surveyed[instance] || slices.ContainsFunc(o.last.Orphans, func(x Orphan) bool { return x.Instance == instance })
 	o.mu.Unlock()
 	if !known {
 		o.wake()
@@ -97,6 +100,26 @@ func (o *orphans) wake() {
 	case o.again <- struct{}{}:
 	default:
 	}
+}
+
+// begin notes that a survey begins, and failed that it couldn't be made.
+func (o *orphans) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.surveyed, o.moving = o.moving, map[string]bool{}
+
+	for _, due := range []chan struct{}{o.again, o.later} { // this one is made for them
+		select {
+		case <-due:
+		default:
+		}
+	}
+}
+
+func (o *orphans) failed() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.surveyed = nil
 }
 
 // note takes down what was found, and returns those VIMs that had no orphans before. What is known of a VIM that
@@ -133,6 +156,7 @@ func compareOrphans(a, b Orphan) int {
 // surveyAgain keeps what is known of orphans up to date, until ctx ends.
 func (r *Reconciler) surveyAgain(ctx context.Context) error {
 	for {
+		r.orphans.begin()
 		found, err := r.survey(ctx, r.surveys)
 		pause := surveySoon
 		if err == nil {
@@ -140,7 +164,7 @@ func (r *Reconciler) surveyAgain(ctx context.Context) error {
 			for _, vim := range r.orphans.note(found, r.Now()) {
 				r.Log.WarnContext(ctx, "objects at the VIM belong to no VNF: see jibe get orphans", "vim", vim)
 			}
-		} else if ctx.Err() == nil {
+		} else if r.orphans.failed(); ctx.Err() == nil {
 			r.Log.DebugContext(ctx, "no survey of orphans can be made now", "error", err)
 		}
 		if !r.orphans.due(ctx, pause) {

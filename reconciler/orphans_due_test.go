@@ -1,10 +1,50 @@
 package reconciler
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
+
+func TestAnOrphanThatAnotherReplicaSurveysWakesNoneOften(t *testing.T) {
+	t.Parallel()
+
+	synctest.Test(t, func(t *testing.T) {
+		surveys := func(found error) (n int) {
+			o := newOrphans()
+			o.note(&Orphans{}, time.Now())
+			ctx, cancel := context.WithTimeout(t.Context(), 21*time.Second)
+			defer cancel()
+			go func() {
+				for ctx.Err() == nil {
+					o.moved("elsewhere")
+					kit.Pause(ctx, 500*time.Millisecond)
+				}
+			}()
+			pause := surveyPause
+			for o.due(ctx, pause) {
+				o.begin()
+				if n++; found != nil {
+					pause = surveySoon
+					o.failed()
+				} else {
+					o.note(&Orphans{VIMs: []string{"lab"}}, time.Now())
+				}
+			}
+			return n
+		}
+
+		if n := surveys(nil); n != 2 { // after 2 s and 12 s
+			t.Errorf("%d surveys in 21 s that find nothing of it", n)
+		}
+		if n := surveys(errBehind); n != 10 {
+			t.Errorf("%d surveys in 21 s that can't be made", n)
+		}
+	})
+}
 
 func TestAnOrphanThatMovesAllTheTimeIsSurveyedLessOften(t *testing.T) {
 	t.Parallel()
