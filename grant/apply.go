@@ -20,9 +20,10 @@ import (
 // What runs is never moved or made anew by a grant: zones, images, flavours and VIMs of a VDU
 // change only where none of its units stay.
 func (f *Facts) Apply(r *Request, g *Grant, seal func(clear string) (string, error)) (next *desired.Granted, notes []string, err error) {
+	if err := g.bounded(); err != nil {
+		return nil, nil, err
+	}
 	switch {
-	case g.ID == "":
-		return nil, nil, wrong("it has no id")
 	case g.VnfInstanceID != r.VnfInstanceID:
 		return nil, nil, wrong("it is for VNF instance %q, and was asked for %s", clip(g.VnfInstanceID), r.VnfInstanceID)
 	case g.VnfLcmOpOccID != r.VnfLcmOpOccID:
@@ -368,15 +369,17 @@ func sameJSON(a, b any) bool {
 const maxWords = 1000
 
 // clip cuts somebody else's text short, and takes out what would spoil a line.
-func clip(s string) string {
+func clip(s string) string { return clipTo(s, maxWords) }
+
+func clipTo(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, s)
-	if len(s) > maxWords {
-		s = strings.ToValidUTF8(s[:maxWords], "") + "…"
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

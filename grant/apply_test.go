@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -217,6 +218,76 @@ func TestAnInstantiationForgetsWhatWasGrantedToAFormerOne(t *testing.T) {
 	}
 	if f.Operation.Type != lcm.Instantiate {
 		t.Error("it is no instantiation")
+	}
+}
+
+// A grant is up to 4 MiB of an NFVO's words: what of it gets into records, commits and errors is
+// bounded, and so is the work that it makes.
+func TestAGrantOfAnyLengthMakesShortWork(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	many := func(n int, entry func(i int) any) (list []any) {
+		for i := range n {
+			list = append(list, entry(i))
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		change func(r *grant.Request, g map[string]any)
+		says   string
+	}{
+		"a long id":                   {func(_ *grant.Request, g map[string]any) { g["id"] = long }, "id"},
+		"an id of several lines":      {func(_ *grant.Request, g map[string]any) { g["id"] = "g-1\nVnf-Lcm-Op-Occ: other" }, "id"},
+		"an id that a terminal obeys": {func(_ *grant.Request, g map[string]any) { g["id"] = "g-1\x1b[2J" }, "id"},
+		"many links": {func(_ *grant.Request, g map[string]any) {
+			g["extVirtualLinks"] = many(100_000, func(i int) any { return map[string]any{"id": strconv.Itoa(i)} })
+		}, "100000 extVirtualLinks"},
+		"many managed links": {func(_ *grant.Request, g map[string]any) {
+			g["extManagedVirtualLinks"] = many(100_000, func(i int) any { return map[string]any{"id": strconv.Itoa(i)} })
+		}, "100000 extManagedVirtualLinks"},
+		"many zones": {func(_ *grant.Request, g map[string]any) {
+			g["zones"] = many(100_000, func(i int) any { return map[string]any{"id": strconv.Itoa(i), "zoneId": "z"} })
+		}, "100000 zones"},
+		"many VIMs": {func(_ *grant.Request, g map[string]any) {
+			all := map[string]any{}
+			for i := range 50_000 {
+				all[strconv.Itoa(i)] = map[string]any{"vimType": "kubernetes", "interfaceInfo": map[string]any{"endpoint": "https://x"}}
+			}
+			g["vimConnectionInfo"] = all
+		}, "50000 vimConnectionInfo"},
+		"many images": {func(_ *grant.Request, g map[string]any) {
+			g["vimAssets"] = map[string]any{"softwareImages": many(50_000, func(int) any { return map[string]any{"vnfdSoftwareImageId": "VDU1"} })}
+		}, "50000 vimAssets"},
+		"a long type of VIM": {func(r *grant.Request, g map[string]any) {
+			g["vimConnectionInfo"] = map[string]any{"x": map[string]any{"vimType": long, "interfaceInfo": map[string]any{"endpoint": "https://x"}, "accessInfo": map[string]any{"a": "b"}}}
+			each(r, g, "VDU1", map[string]any{"vimConnectionId": "x"})
+		}, "isn't known"},
+		"several VIMs with long names": {func(r *grant.Request, g map[string]any) {
+			each(r, g, "VDU1", map[string]any{"vimConnectionId": long}, map[string]any{"vimConnectionId": long + "\x1b[2J"})
+		}, "several VIMs"},
+		"several reservations with long names": {func(r *grant.Request, g map[string]any) {
+			each(r, g, "VDU1", map[string]any{"reservationId": long}, map[string]any{"reservationId": long + "y"})
+		}, "several reservations"},
+		"a long zone": {func(r *grant.Request, g map[string]any) {
+			g["zones"] = []any{map[string]any{"id": "z", "zoneId": long}}
+			each(r, g, "VDU1", map[string]any{"zoneId": "z"})
+		}, "at most 1048576"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := instantiation(t)
+			r := f.Request()
+
+			next, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), seal)
+
+			var wrong *grant.WrongError
+			if !errors.As(err, &wrong) || next != nil {
+				t.Fatalf("it is followed: %.200v", err)
+			}
+			if text := err.Error(); len(text) > 2000 || strings.ContainsAny(text, "\n\x1b") || !strings.Contains(text, c.says) {
+				t.Errorf("%d bytes, want %q: %.200q", len(text), c.says, text)
+			}
+		})
 	}
 }
 

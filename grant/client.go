@@ -74,7 +74,10 @@ type WrongError struct{ What string }
 
 func (e *WrongError) Error() string { return "the NFVO's answer can't be followed: " + e.What }
 
-func wrong(format string, args ...any) error { return &WrongError{fmt.Sprintf(format, args...)} }
+// wrong is a [*WrongError]. It may quote the answer, of which nothing is too long or unfit for a line.
+func wrong(format string, args ...any) error {
+	return &WrongError{clipTo(fmt.Sprintf(format, args...), maxWords+maxWords/2)} // with words of Jibe's own around it
+}
 
 // Ask puts the request to the NFVO. An error is a [*Denied], a [*WrongError] or [ErrAway]
 // wrapped.
@@ -149,7 +152,7 @@ func href(said *peer.Answer, g *Grant, uri string) string {
 		return ""
 	}
 	u, err := base.Parse(text)
-	if err != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || len(u.String()) > maxHref {
 		return ""
 	}
 	return u.String()

@@ -255,3 +255,43 @@ func TestATokenIsGotByTheCertificateAlone(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
+
+func TestAnNFVOCanNotHaveItsPausesAndLinksAsItLikes(t *testing.T) {
+	t.Parallel()
+	n := nfvo.New(t)
+	c := client(t, n.URL, peer.Settings{})
+	ask := func(status int, header map[string]string, body string) grant.Answer {
+		n.Decide(func(nfvo.Ask) nfvo.Decision {
+			return nfvo.Decision{Raw: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				for k, v := range header {
+					w.Header().Set(k, v)
+				}
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte(body))
+			}}
+		})
+		a, err := c.Ask(t.Context(), instantiation(t).Request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+
+	for text, want := range map[string]time.Duration{
+		"31536000": 10 * time.Minute, "99999999999999999999": grant.Polling, "Fri, 31 Dec 9999 23:59:59 GMT": 10 * time.Minute,
+		"-5": grant.Polling, "0": time.Second, "Thu, 01 Jan 1970 00:00:00 GMT": time.Second, "soon": grant.Polling,
+	} {
+		if a := ask(202, map[string]string{"Location": "/grant/v1/grants/1", "Retry-After": text}, ""); a.After != want {
+			t.Errorf("Retry-After: %s has it asked again after %v, want %v", text, a.After, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"https://elsewhere.example/grants/1": "https://elsewhere.example/grants/1",
+		"javascript:alert(1)":                "", "file:///etc/passwd": "", "https://x.example/" + strings.Repeat("x", 3000): "",
+	} {
+		if a := ask(201, map[string]string{"Location": text}, `{"id":"g-1"}`); a.Location != want {
+			t.Errorf("the grant at %.40s is shown at %.40q, want %q", text, a.Location, want)
+		}
+	}
+}
