@@ -18,6 +18,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jibe-vnfm/jibe/internal/peer"
 )
@@ -32,6 +33,8 @@ const (
 	minPause     = 200 * time.Millisecond
 	// cancelTimeout bounds the request to cancel a coordination that nobody waits for any more.
 	cancelTimeout = 5 * time.Second
+	// maxID is how many bytes the id of a coordination may have.
+	maxID = 255
 	// maxOutputs is how many bytes of outputParams are kept.
 	maxOutputs = 64 << 10
 )
@@ -143,6 +146,8 @@ type run struct {
 	deadline time.Time
 	// stopped says that the cancellation was asked for.
 	stopped bool
+	// eager says that the other side wants no wait, which is nothing to record.
+	eager bool
 	// trouble is what stood in the way last.
 	trouble string
 }
@@ -241,6 +246,9 @@ func (r *run) accept(answer *peer.Answer) (*UnderWay, error) {
 		return nil, &FailedError{Reason: "its Location names no coordination", Over: true}
 	}
 	now := UnderWay{ID: path.Base(u.Path), URI: uri, Started: r.Now().UTC()}
+	if !recordable(now.ID) {
+		return nil, &FailedError{Reason: fmt.Sprintf("its Location names a coordination that can't be recorded: %.40q", now.ID), Over: true}
+	}
 	r.delay(&now, answer)
 	if err := r.Accepted(now); err != nil {
 		return nil, err
@@ -249,11 +257,17 @@ func (r *run) accept(answer *peer.Answer) (*UnderWay, error) {
 	return &now, nil
 }
 
+// recordable reports whether an id of somebody else's may stand in records, events and errors.
+func recordable(id string) bool {
+	return len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
 // delay notes the wait that the answer asks for, and returns whether that is another one.
 func (r *run) delay(now *UnderWay, answer *peer.Answer) bool {
 	was := now.Delay
 	now.Delay = time.Time{}
-	if wait, ok := answer.RetryAfter(r.Now()); ok {
+	wait, ok := answer.RetryAfter(r.Now())
+	if r.eager = ok && wait <= 0; ok && !r.eager {
 		now.Delay = r.Now().Add(wait).UTC()
 	}
 	return !now.Delay.Equal(was)
@@ -273,6 +287,8 @@ func (r *run) await(ctx context.Context, now UnderWay) (*Result, error) {
 		switch {
 		case !now.Delay.IsZero():
 			wait = now.Delay.Sub(r.Now())
+		case r.eager:
+			wait = 0
 		case r.UnderWay != nil:
 			wait, r.UnderWay = 0, nil // who has just started looks at once
 		}
@@ -290,7 +306,7 @@ func (r *run) await(ctx context.Context, now UnderWay) (*Result, error) {
 			r.abandon(ctx, now)
 			return nil, ctx.Err()
 		case err != nil:
-			now.Delay = time.Time{}
+			now.Delay, r.eager = time.Time{}, false
 			r.hinder(err.Error())
 		case answer.Status == http.StatusOK:
 			return r.result(answer)
@@ -350,6 +366,8 @@ func (r *run) result(answer *peer.Answer) (*Result, error) {
 	switch {
 	case out.ID == "":
 		wrong = "it has no id"
+	case !recordable(out.ID):
+		wrong = fmt.Sprintf("its id can't be recorded: %.40q", out.ID)
 	case out.Result != Continue && out.Result != Abort && out.Result != Cancelled:
 		wrong = fmt.Sprintf("its coordinationResult %.40q is none of %s, %s and %s", out.Result, Continue, Abort, Cancelled)
 	case out.Operation != r.Request.Operation || out.Instance != r.Request.Instance || out.Action != r.Request.Action:

@@ -71,7 +71,7 @@ func TestACoordinationComesToItsResultAtOnceOrLater(t *testing.T) {
 		"201":                         {em.Behaviour{Outputs: map[string]any{"sessions": 0}}, coordinator.Continue, 0, 1},
 		"201 that aborts":             {em.Behaviour{Result: coordinator.Abort, Detail: "a backup runs"}, coordinator.Abort, 0, 1},
 		"202":                         {em.Behaviour{Async: true, Polls: 3}, coordinator.Continue, 1, 1},
-		"202 with Retry-After":        {em.Behaviour{Async: true, Polls: 1, RetryAfter: "0"}, coordinator.Continue, 2, 1},
+		"202 with Retry-After: 0":     {em.Behaviour{Async: true, Polls: 1, RetryAfter: "0"}, coordinator.Continue, 1, 1},
 		"202 that aborts":             {em.Behaviour{Async: true, Polls: 1, Result: coordinator.Abort, Detail: "a backup runs"}, coordinator.Abort, 1, 1},
 		"503, and accepted later":     {em.Behaviour{Refusals: []int{503, 503}, RetryAfter: "0"}, coordinator.Continue, 0, 3},
 		"409, 429, 500 before the OK": {em.Behaviour{Refusals: []int{409, 429, 500, 503}}, coordinator.Continue, 0, 5},
@@ -199,6 +199,10 @@ func TestAnElementManagerThatMisbehavesFailsTheCoordinationWithTheReason(t *test
 	}{
 		"202 without Location":             {post: answer(202, "", ""), want: "it has no Location", over: true},
 		"202 with Location at another one": {post: answer(202, elsewhere.URL+em.API+"/c-1", ""), want: "which isn't at", over: true},
+		"202 with Location of a long name": {post: answer(202, em.API+"/"+strings.Repeat("x", 300), ""), want: "can't be recorded", over: true},
+		"202 with a name for a terminal":   {post: answer(202, em.API+"/c-1%1b%5B2J", ""), want: "can't be recorded", over: true},
+		"202 with a name of two lines":     {post: answer(202, em.API+"/c-1%0Aaborted", ""), want: "can't be recorded", over: true},
+		"201 with a long id":               {post: answer(201, "", strings.Replace(fmt.Sprintf(whole, ""), "c-1", strings.Repeat("x", 300), 1)), want: "can't be recorded", over: true},
 		"202 with Location of nothing":     {post: answer(202, "/", ""), want: "names no coordination", over: true},
 		"201 that is no JSON":              {post: answer(201, "", "<html>"), want: "it is no JSON", over: true},
 		"201 without a result":             {post: answer(201, "", `{"id":"c-1"}`), want: "is none of CONTINUE, ABORT and CANCELLED", over: true},
@@ -233,6 +237,34 @@ func TestAnElementManagerThatMisbehavesFailsTheCoordinationWithTheReason(t *test
 	}
 	if len(elsewhere.Asked()) > 0 {
 		t.Errorf("another server was asked: %v", elsewhere.Asked())
+	}
+}
+
+// Each wait that is asked for is recorded, durably: one of no time must not be, at each poll.
+func TestAnElementManagerThatIsAlwaysReadyMakesNoRecords(t *testing.T) {
+	t.Parallel()
+	e := em.Start(t)
+	e.Behave(action, em.Behaviour{Async: true})
+	a := newAsker(e)
+	polls := 0
+	record := a.Accepted
+	a.Accepted = func(now coordinator.UnderWay) error {
+		e.Behave(action, em.Behaviour{Handle: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "0")
+			w.Header().Set("Content-Type", "application/json")
+			if polls++; polls < 4 {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			fmt.Fprint(w, `{"id":"c-1","coordinationResult":"CONTINUE","vnfInstanceId":"vnf-1","vnfLcmOpOccId":"op-1","coordinationActionName":"drain_sessions"}`)
+		}})
+		return record(now)
+	}
+
+	_, err := coordinator.Run(t.Context(), a.Call)
+
+	if err != nil || polls != 4 || len(a.accepted) != 1 {
+		t.Errorf("%d polls made %d records: %v", polls, len(a.accepted), err)
 	}
 }
 
