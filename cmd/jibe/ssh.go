@@ -103,7 +103,7 @@ func (s *sshCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		return exitError(exit.Status)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "jibe ssh:", err)
+	fmt.Fprintln(cmd.ErrOrStderr(), "jibe ssh:", printable(err.Error())) // a server may have a say in it
 	if errors.Is(err, errSSHLate) {
 		return exitError(sshLate)
 	}

@@ -100,7 +100,7 @@ func parseHost(text string) (h ssh.Host, err error) {
 			}
 		}
 	}
-	if err != nil || h.Address == "" {
+	if err != nil || h.Address == "" || strings.HasPrefix(text, "-") || strings.HasPrefix(h.Address, "-") {
 		return h, fmt.Errorf("%q is no host: write user@host, user@host:port or user@[IPv6]:port", text)
 	}
 	return h, nil

@@ -430,7 +430,7 @@ func TestHostsAreReadWithUserAndPort(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "u@", "u@host:", "u@host:x", "u@host:0", "u@host:65536", "u@[::1", "u@[::1]:", "u@:22"} {
+	for _, text := range []string{"", "u@", "u@host:", "u@host:x", "u@host:0", "u@host:65536", "u@[::1", "u@[::1]:", "u@:22", "-oProxyCommand=x", "--accept-new", "u@-x", "-u@host"} {
 		if got, err := parseHost(text); err == nil {
 			t.Errorf("%q was taken for %v", text, got)
 		}

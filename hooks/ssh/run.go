@@ -138,7 +138,7 @@ func (c *Conn) explain(err error, r *run) error {
 	}
 	var exit *ssh.ExitError
 	if errors.As(err, &exit) {
-		return &ExitError{Status: exit.ExitStatus(), Signal: exit.Signal(), Stderr: r.tail.String()}
+		return &ExitError{Status: exit.ExitStatus(), Signal: signalName(exit.Signal()), Stderr: r.tail.String()}
 	}
 	// The session knows of the end a moment before the connection does.
 	select {
@@ -155,6 +155,14 @@ func (c *Conn) explain(err error, r *run) error {
 		return fmt.Errorf("%s ended the session without telling how the command ended", c.host)
 	}
 	return fmt.Errorf("%s: %w", c.host, err)
+}
+
+// signalName is the name of a signal as a server has it, which may be any text.
+func signalName(said string) string {
+	if said == "" || plainWord.MatchString(said) {
+		return said
+	}
+	return "unknown"
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
