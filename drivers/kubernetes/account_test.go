@@ -154,6 +154,53 @@ func TestAnAccountThatMayNotOrCantBeActedAsIsNamed(t *testing.T) {
 	}
 }
 
+// Where a project's rules permit every kind, its account's rights at the cluster still bound what is
+// written, of whatever kind and by whichever request: Jibe's own rights are never used for it.
+func TestTheAccountBoundsWhatNoRuleDoes(t *testing.T) {
+	c := newCluster(t)
+	namespace := c.namespace(t)
+	bounds := confined(t, c, namespace, everythingInNamespace)
+	bounds.ClusterKinds, bounds.PodSecurity = []string{"*"}, drivers.PodSecurityPrivileged
+	d := c.connect(t)
+	hook := "webhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://a.example.com'}, failurePolicy: Ignore, " +
+		"rules: [{apiGroups: [x.example.com], apiVersions: [v1], operations: [CREATE], resources: [radios]}]}]"
+	for kind, rest := range map[string]string{
+		"rbac.authorization.k8s.io/v1 ClusterRole":                         "rules: [{apiGroups: [''], resources: [secrets], verbs: ['*']}]",
+		"rbac.authorization.k8s.io/v1 ClusterRoleBinding":                  "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:masters'}]",
+		"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration":     hook,
+		"admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration":   hook,
+		"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": "spec: {policyName: x, validationActions: [Deny]}",
+		"apiregistration.k8s.io/v1 APIService":                             "spec: {group: x.example.com, version: v1, groupPriorityMinimum: 1, versionPriority: 1, service: {name: x, namespace: " + namespace + "}}",
+		"scheduling.k8s.io/v1 PriorityClass":                               "value: 1000000",
+		"storage.k8s.io/v1 StorageClass":                                   "provisioner: x.example.com",
+		"certificates.k8s.io/v1 CertificateSigningRequest":                 "spec: {request: TUlJ, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}",
+		"v1 PersistentVolume":                                              "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /}, claimRef: {namespace: kube-system, name: x}}",
+		"v1 Namespace":                                                     "spec: {}",
+		"v1 Node":                                                          "spec: {}",
+		"authorization.k8s.io/v1 SubjectAccessReview":                      "spec: {user: admin, nonResourceAttributes: {path: /, verb: get}}",
+		"authentication.k8s.io/v1 TokenReview":                             "spec: {token: x}",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			version, kind, _ := strings.Cut(kind, " ")
+			name := "jibe-" + namespace
+			text := "{apiVersion: " + version + ", kind: " + kind + ", metadata: {name: " + name + "}, " + rest + "}"
+			src := sample.Source(uuid.NewString(), namespace, text, sample.Workloads(), nil)
+			src.Bounds = bounds
+			want := rendering(t, d, src)
+			if found := d.Confine(want); len(found) > 0 {
+				t.Fatalf("a rule refuses it: %v", found)
+			}
+			at := slices.IndexFunc(want.Desired.Objects, func(x plan.Object) bool { return strings.HasPrefix(x.Key, kind) })
+			step := plan.Step{Action: plan.Apply, Object: want.Desired.Objects[at].Key}
+			if want.Desired.Objects[at].Posted {
+				step.Action = plan.Post
+			}
+
+			refusedFor(t, d.Do(t.Context(), want, step), bounds, "is forbidden")
+		})
+	}
+}
+
 // A rendering takes every kind that it doesn't know for one in namespaces: that mustn't be a
 // way to bring an object that is in none.
 func TestAKindThatTurnsOutToBeInNoNamespaceIsHeldToTheBounds(t *testing.T) {

@@ -140,10 +140,12 @@ func (o object) place() []drivers.Violation {
 }
 
 // owners refuses references to owners: no package can know one, as they are known by their
-// uid. With one, an object would go with what isn't the instance's, and Jibe would take it for
-// something that its owner made.
+// uid. With one, an object would go with what isn't the instance's, or keep it from going, and Jibe
+// would take it for something that its owner made. The claims that a StatefulSet makes have those
+// of their template.
 func (o object) owners() []drivers.Violation {
-	if raw.Map(o.content.Object, "metadata")["ownerReferences"] == nil {
+	metadata := append(raw.Maps(o.content.Object, "spec", "volumeClaimTemplates"), o.content.Object)
+	if !slices.ContainsFunc(metadata, func(m map[string]any) bool { return raw.Map(m, "metadata")["ownerReferences"] != nil }) {
 		return nil
 	}
 	return []drivers.Violation{o.violates(drivers.RuleOwner, "has metadata.ownerReferences: leave them out")}

@@ -130,6 +130,7 @@ func TestWhatIsOutOfBoundsIsRefusedByFileObjectAndRule(t *testing.T) {
 		{"a binding for an account of another namespace by its user's name", binding("kind: Role, name: x", "{kind: User, name: 'system:serviceaccount:jibe:a'}"), bounds(nil), "rights"},
 		{"a project that may bind the cluster's rights may bind its namespaces'", binding("kind: ClusterRole, name: cluster-admin", "{kind: Group, name: 'system:authenticated'}"), clusterKinds("ClusterRoleBinding"), ""},
 
+		{"an owner that claims would keep from going", "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}, volumeClaimTemplates: [{metadata: {name: d, ownerReferences: [{apiVersion: v1, kind: Pod, name: y, uid: z, blockOwnerDeletion: true}]}}]}}", bounds(nil), "owner"},
 		{"a pod that evicts others'", pod("priorityClassName: system-cluster-critical"), bounds(nil), "podSecurity"},
 		{"a pod of another priority", pod("priorityClassName: high"), bounds(nil), ""},
 		{"a project that may bring priorities", pod("priorityClassName: system-node-critical"), clusterKinds("PriorityClass"), ""},
