@@ -2,9 +2,11 @@ package gitrepo
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -139,7 +141,8 @@ func TestAnAbsentVNFEndsWhenAccepted(t *testing.T) {
 				t.Errorf("accepted %v, %v", taken, err)
 			}
 			for _, r := range []*Repo{r, restarted(t, r, was)} {
-				if rev, ok := r.Lookup(testID(1)); ok || len(r.Problems()) > 0 {
+				ofTheVNF := slices.ContainsFunc(r.Problems(), func(p *desired.Problem) bool { return p.Instance != "" }) // the link is one still
+				if rev, ok := r.Lookup(testID(1)); ok || ofTheVNF {
 					t.Errorf("accepted, it is still at %+v; problems: %s", rev, problemsAt(r))
 				}
 			}

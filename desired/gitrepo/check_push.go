@@ -70,6 +70,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		return nil, err
 	}
 	problems := d.problems
+	fresh := freshLinks(d.dirs)
 	if slices.ContainsFunc(d.dirs, func(c dirChange) bool { return c.deep }) {
 		return problems, nil // the other checks walk what is below
 	}
@@ -97,6 +98,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		func() ([]*desired.Problem, error) { return r.checkGranted(ctx, d) },
 		func() ([]*desired.Problem, error) { return r.checkMaintenance(ctx, u, root) },
 		func() ([]*desired.Problem, error) { return r.checkRollouts(ctx, u) },
+		func() ([]*desired.Problem, error) { return r.freshNotSettings(ctx, oldRoot, root) },
 	} {
 		ps, err := check()
 		if err != nil {
@@ -105,11 +107,6 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		problems = append(problems, ps...)
 	}
 	if d.settings {
-		stray, err := r.notProjects(ctx, root)
-		if err != nil {
-			return nil, err
-		}
-		problems = append(problems, stray...)
 		_, err = r.settings(ctx, root)
 		if inv, ok := errors.AsType[*desired.InvalidError](err); ok {
 			problems = append(problems, inv.Problems...)
@@ -122,7 +119,11 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		}
 		problems = append(problems, ps...)
 	}
-	return problems, nil
+	more, err := r.checkLinks(ctx, oldRoot, root)
+	if err != nil {
+		return nil, err
+	}
+	return addUnnamed(problems, append(fresh, more...)), nil
 }
 
 // checkShape looks at what the changed directories are made of.
@@ -133,12 +134,10 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 	} else if ok {
 		out = append(out, &desired.Problem{File: instancesDir + "/" + desired.InstanceFile, Message: "an instance needs a directory of its own", Remedy: "move it to " + instancesDir + "/<name>/" + desired.InstanceFile})
 	}
-	for _, top := range append(settingsDirs(), instancesDir) {
-		if e, ok, err := r.lookupPath(ctx, root, top); err != nil {
-			return nil, err
-		} else if ok && !e.IsDir() {
-			out = append(out, notAFolder(top))
-		}
+	if e, ok, err := r.lookupPath(ctx, root, instancesDir); err != nil {
+		return nil, err
+	} else if ok && !e.IsDir() {
+		out = append(out, notAFolder(instancesDir))
 	}
 	for _, d := range dirs {
 		if d.after == "" || d.after == d.before {

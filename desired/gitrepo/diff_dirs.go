@@ -23,6 +23,7 @@ type dirChange struct {
 	stray         string    // tree hash after where it is no instance, and files in it differ
 	deep          bool      // whether it is a folder that is nested too deep to be read
 	clashes       bool      // whether a folder of its path is spelled like another one, see clash
+	links         []linked  // in it after, where it is an instance or they differ
 }
 
 // pair is one folder in two trees; "" where it is absent or not looked into.
@@ -33,6 +34,8 @@ type pairNode struct {
 	before, after bool      // whether it is an instance's directory
 	file          git.Entry // vnf.yaml after
 	files         bool      // a file that could be meant as an instance's differs
+	links         []linked  // after, where it is an instance or they differ
+	unlinked      bool      // links differ, and it is no instance after
 	loose         bool      // an entry that is no folder differs and is in no instance's directory
 	subs          []namedPair
 	clashes       map[string][]string // names after that are spelled like another one, see clash
@@ -105,7 +108,7 @@ func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit in
 }
 
 // counts says whether the directory itself is one of those that differ.
-func (n *pairNode) counts() bool { return n.before || n.after || n.files }
+func (n *pairNode) counts() bool { return n.before || n.after || n.files || n.unlinked }
 
 type pairNodes map[pair]*pairNode
 
@@ -120,6 +123,7 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 		var next []pair
 		for _, p := range level {
 			n, before, after := nodes[p], trees[p.before], trees[p.after]
+			n.links = links(before, after)
 			if depth > 0 { // instances/ itself is never an instance
 				if _, ok := before.Find(desired.InstanceFile); ok {
 					n.before, before = true, &git.Tree{}
@@ -131,6 +135,7 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 			n.clashes = spelledAlike(after)
 			git.DiffTrees(before, after, func(b, a git.Entry) {
 				n.files = n.files || depth > 0 && (readable(b) || readable(a))
+				n.unlinked = n.unlinked || isLink(b) || isLink(a)
 				n.loose = n.loose || b.Name != "" && !b.IsDir() || a.Name != "" && !a.IsDir()
 				var sub namedPair
 				if b.IsDir() {
@@ -201,7 +206,7 @@ func (ns pairNodes) unfold(p pair, at dirChange, depth int, out []dirChange) []d
 	}
 	if n.counts() {
 		c := at
-		c.file = n.file
+		c.file, c.links = n.file, n.links
 		if n.before {
 			c.before = p.before
 		}

@@ -125,7 +125,7 @@ func (x *index) take(dir string) {
 func (x *index) place(s *slot) {
 	dir := s.rev.Dir
 	x.byDir.set(dir, s)
-	if len(s.problems)+len(s.exposed) > 0 {
+	if len(s.problems)+len(s.exposed)+len(s.links) > 0 {
 		x.bad.set(dir, s)
 	}
 	if s.absent != nil {
@@ -228,8 +228,9 @@ func (x *index) lookup(id string) (desired.Revision, bool) {
 
 // problems returns what isn't obeyed in the instances' directories, by file.
 func (x *index) problems() []*desired.Problem {
-	var out []*desired.Problem
+	var out, links []*desired.Problem
 	for _, s := range x.bad.all() {
+		links = append(links, s.links...)
 		if !s.stray {
 			out = append(out, s.problems...)
 		}
@@ -252,7 +253,7 @@ func (x *index) problems() []*desired.Problem {
 			}
 		}
 	}
-	return sorted(out)
+	return sorted(addUnnamed(out, links))
 }
 
 // exposed returns the secrets that stand in the instances' files in clear, by file.
@@ -431,7 +432,7 @@ func (x *index) apply(m headMove) []string {
 		case len(s.problems) > 0 && old != nil:
 			// The last good revision stands until the file is repaired.
 			stands[i] = old.obeyed()
-			stands[i].problems = s.problems
+			stands[i].problems, stands[i].links = s.problems, s.links
 			if old.rev.Instance == "" {
 				stands[i].rev, stands[i].stray, stands[i].clashes = s.rev, s.stray, s.clashes
 			}

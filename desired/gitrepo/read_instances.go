@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,16 +44,23 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 		}
 		if c.after == "" {
 			var err error
-			if c.stray != "" {
+			if c.stray != "" && c.dir != instancesDir {
 				slots[i], err = r.misnamed(ctx, c, commit)
 			}
 			if err != nil {
 				return err
 			}
+			if len(c.links) > 0 && slots[i] == nil {
+				slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit}}
+			}
+			if slots[i] != nil {
+				slots[i].links = linkProblems(c.dir, c.links)
+			}
 			continue
 		}
-		slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit, Tree: c.after}}
+		slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit, Tree: c.after}, links: linkProblems(c.dir, c.links)}
 		if !c.file.IsFile() {
+			slots[i].links = slices.DeleteFunc(slots[i].links, func(p *desired.Problem) bool { return path.Base(p.File) == desired.InstanceFile })
 			slots[i].problems = []*desired.Problem{notAFile(path.Join(c.dir, desired.InstanceFile), c.file)}
 			continue
 		}

@@ -26,6 +26,17 @@ func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	}
 	found := now.clash
 	for _, p := range now.problems {
+		if slices.Contains(settingsDirs(), p.File) && !now.clash {
+			below, err := r.lastGoodFolder(ctx, head, p.File)
+			if err != nil {
+				return err
+			}
+			for _, name := range sortedKeys(below) {
+				found = true
+				was.put(name, below[name])
+			}
+			continue
+		}
 		if f, err := r.lastGood(ctx, head, p.File, nil); err != nil {
 			return err
 		} else if f != nil && !now.clash {
@@ -119,6 +130,9 @@ func (s *settingsState) put(name string, f inForce) {
 func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(commit string) (bool, error)) (f *inForce, err error) {
 	err = r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
 		data, err := r.fileAt(ctx, c.root, file)
+		if _, there, lerr := r.lookupPath(ctx, c.root, file); lerr != nil || there && errors.Is(err, desired.ErrNotFound) {
+			return false, lerr // something else stood there
+		}
 		if errors.Is(err, desired.ErrNotFound) {
 			if removed == nil {
 				return true, nil
@@ -142,6 +156,29 @@ func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(com
 		return nil, fmt.Errorf("look for the last good %s: %w", file, err)
 	}
 	return f, nil
+}
+
+// lastGoodFolder returns the files of a folder of settings as they were when it was a folder last in head's history.
+func (r *Repo) lastGoodFolder(ctx context.Context, head, dir string) (map[string]inForce, error) {
+	out := map[string]inForce{}
+	err := r.eachCommit(ctx, head, []string{dir}, func(c pastCommit) (bool, error) {
+		e, ok, err := r.lookupPath(ctx, c.root, dir)
+		if err != nil || ok && !e.IsDir() {
+			return false, err
+		}
+		past := settingsState{files: map[string]inForce{}, good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
+		fresh, err := r.parseSettings(ctx, c.root, settingsState{}, &past)
+		for name, f := range fresh {
+			if path.Dir(name) == dir {
+				out[name] = f
+			}
+		}
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the last good %s: %w", dir, err)
+	}
+	return out, nil
 }
 
 // goneVIMs returns the VIMs whose files are gone although instances needed them then and still

@@ -413,6 +413,9 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 		if s == nil || s.stray {
 			continue
 		}
+		for _, p := range s.links {
+			r.log.Warn("not read", "revision", head, "problem", p.Error())
+		}
 		for _, p := range s.problems {
 			r.log.Warn("not obeyed, the last good revision stands", "revision", head, "problem", p.Error())
 		}

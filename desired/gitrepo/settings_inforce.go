@@ -80,8 +80,21 @@ func (r *Reader) parseSettings(ctx context.Context, root string, was settingsSta
 	if err != nil {
 		return nil, err
 	}
-	if next.problems, err = r.notProjects(ctx, root); err != nil {
+	not, err := r.notSettings(ctx, root)
+	if err != nil {
 		return nil, err
+	}
+	for _, name := range sortedKeys(not) {
+		next.problems = append(next.problems, not[name])
+	}
+	for name, old := range was.files {
+		if replacedSetting(not, name) {
+			old.hash = ""
+			next.files[name] = old
+		}
+	}
+	if _, known := was.files[desired.RepositoriesFile]; !known && not[desired.RepositoriesFile] != nil {
+		next.err = &desired.InvalidError{Problems: []*desired.Problem{not[desired.RepositoriesFile]}}
 	}
 	fresh := map[string]inForce{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {

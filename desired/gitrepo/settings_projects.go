@@ -2,9 +2,7 @@ package gitrepo
 
 import (
 	"cmp"
-	"context"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -56,20 +54,4 @@ func claimsOthers(was settingsState, fresh map[string]inForce, name string) int 
 		return 1
 	}
 	return 0
-}
-
-// notProjects says what in projects/ is neither a plain file nor meant to be none: it would
-// restrict nothing.
-func (r *Reader) notProjects(ctx context.Context, root string) ([]*desired.Problem, error) {
-	entries, err := r.settingsIn(ctx, root, desired.ProjectDir)
-	if err != nil {
-		return nil, err
-	}
-	var out []*desired.Problem
-	for _, e := range entries {
-		if !e.IsFile() && desired.IsProjectFile(e.Name) {
-			out = append(out, notAFile(path.Join(desired.ProjectDir, e.Name), e))
-		}
-	}
-	return out, nil
 }

@@ -22,6 +22,8 @@ type slot struct {
 	// exposed are the secrets that stand in the file in clear. The file is obeyed
 	// nevertheless.
 	exposed []*desired.Problem
+	// links are the symbolic links and submodules in the directory. What else is in it is in effect nevertheless.
+	links []*desired.Problem
 	// stray says that the problems don't matter unless rev is an instance, see misnamed.
 	stray bool
 	// clashes says that a folder of its path is spelled like another one. Where it is held for that, rev has no instance.

@@ -166,9 +166,12 @@ func (w *workingCopy) hashDir(dir, prefix string, files desired.Files) (string, 
 }
 
 func readLimited(name string) ([]byte, error) {
-	st, err := os.Stat(name)
+	st, err := os.Lstat(name)
 	if err != nil {
 		return nil, err
+	}
+	if st.Mode().Type() == fs.ModeSymlink {
+		return nil, fmt.Errorf("%s is a symbolic link, which is never followed", name)
 	}
 	if st.Size() > maxObject {
 		return nil, fmt.Errorf("%s: %w: %d bytes, the limit is %d", name, git.ErrTooLarge, st.Size(), maxObject)

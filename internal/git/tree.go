@@ -73,6 +73,12 @@ func (t *Tree) At(i int) Entry {
 	}
 }
 
+// IsLink reports whether the entry at i is a symbolic link or a submodule, without decoding it.
+func (t *Tree) IsLink(i int) bool {
+	b := t.raw[t.offs[i]:t.end(i)]
+	return len(b) > 1 && b[0] == '1' && (b[1] == '2' || b[1] == '6')
+}
+
 // Entries decodes all entries in git's order.
 func (t *Tree) Entries() []Entry {
 	out := make([]Entry, t.Len())
