@@ -61,8 +61,9 @@ type Options struct {
 	// PushInterval is how far apart pushes to Remote are at least; 0 doesn't keep them apart.
 	PushInterval time.Duration
 	// WebhookSecret is a reference (file:PATH or env:NAME) to what a forge signs its deliveries to
-	// /webhook with; "" takes them unsigned.
+	// /webhook with. Without it none is taken, unless OpenWebhook takes them unsigned.
 	WebhookSecret string
+	OpenWebhook   bool
 	// Forge says which forge is told what becomes of commits and pull requests of Remote.
 	Forge ForgeOptions
 	// Prometheus is asked by the gates of rollouts.
@@ -79,8 +80,9 @@ type Options struct {
 	TLSCert, TLSKey string
 	// AllowPlainHTTP lets a server without a certificate listen where other machines reach it.
 	AllowPlainHTTP bool
-	// ProtectMetrics has /metrics and /readyz ask for the role of a viewer of all projects.
-	ProtectMetrics bool
+	// OpenMetrics lets anyone read /metrics, and the reasons of /readyz, which are for viewers of all
+	// projects otherwise.
+	OpenMetrics bool
 	// Unmeasured has nothing measured that happens again and again: operations, passes, requests, git, store and
 	// notifications. It is for finding out what measuring costs.
 	Unmeasured bool

@@ -211,7 +211,7 @@ func TestWhoGuessesIsSlowedDownAndNotWhoIsKnown(t *testing.T) {
 	if err == nil {
 		t.Errorf("%s", out)
 	}
-	res := send(t, s, "GET", "/metrics", "")
+	res := send(t, s, "GET", "/metrics", "", known...)
 	text := new(bytes.Buffer)
 	if _, err := text.ReadFrom(res.Body); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func (s *Server) sayNotReady(why error) (stop func(), err error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	text := "starting: the store isn't reached yet\n"
-	if !s.ProtectMetrics {
+	if s.OpenMetrics || s.InsecureDev {
 		text = "starting: " + why.Error() + "\n"
 	}
 	mux := http.NewServeMux()

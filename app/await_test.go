@@ -45,7 +45,7 @@ func TestAStartWaitsForARedisThatIsAwayAndSaysSo(t *testing.T) {
 	waits := func() {
 		t.Helper()
 		answers("/healthz", http.StatusOK, "ok")
-		answers("/readyz", http.StatusServiceUnavailable, r.redis.Address)
+		answers("/readyz", http.StatusServiceUnavailable, "the store isn't reached")
 		answers("/vnflcm/v2/vnf_instances", http.StatusServiceUnavailable, "starting")
 	}
 	end, done := run()

@@ -457,21 +457,57 @@ func TestAConnectionOfHTTP2HasFewRequestsUnderWayAtOnce(t *testing.T) {
 	}
 }
 
-func TestMetricsAreForViewersWhereThatIsAskedFor(t *testing.T) {
+func TestMetricsAreForViewersUnlessTheyAreOpen(t *testing.T) {
 	t.Parallel()
 
-	for _, protect := range []bool{false, true} {
-		s := &Server{Options: Options{ProtectMetrics: protect}, auth: auth.Anyone{}}
+	for _, open := range []bool{false, true} {
 		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		refusing := &Server{Options: Options{ProtectMetrics: protect}, auth: nobody{}}
-		for who, server := range map[string]*Server{"known": s, "unknown": refusing} {
+		for who, a := range map[string]auth.Authenticator{"known": auth.Anyone{}, "unknown": nobody{}, "of one project": confined{projects: []string{"core"}}, "an element manager": confined{em: "em-1"}} {
+			server := &Server{Options: Options{OpenMetrics: open}, auth: a}
 			w := httptest.NewRecorder()
+
 			server.guardMetrics(ok).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-			if want := who == "known" || !protect; (w.Code == http.StatusOK) != want {
-				t.Errorf("%s, protected %v: %d", who, protect, w.Code)
+
+			if want := who == "known" || open; (w.Code == http.StatusOK) != want {
+				t.Errorf("%s, open %v: %d", who, open, w.Code)
+			}
+			if want := who == "known" || open; server.showsReasons(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != want {
+				t.Errorf("%s, open %v: reasons are shown: %v", who, open, !want)
 			}
 		}
 	}
+}
+
+func TestAStrangerLearnsNoReasonFromReadyz(t *testing.T) {
+	t.Parallel()
+	const reason = "redis.internal:6379 refuses the password"
+
+	for who, a := range map[string]auth.Authenticator{"known": auth.Anyone{}, "unknown": nobody{}, "of one project": confined{projects: []string{"core"}}} {
+		server := &Server{auth: a}
+		w := httptest.NewRecorder()
+
+		server.answerReady(w, httptest.NewRequest(http.MethodGet, "/readyz", nil), errors.New(reason))
+
+		if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), reason) != (who == "known") {
+			t.Errorf("%s: %d %s", who, w.Code, w.Body)
+		}
+
+		w = httptest.NewRecorder()
+		server.answerReady(w, httptest.NewRequest(http.MethodGet, "/readyz", nil), nil)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: a probe of what is ready is answered with %d", who, w.Code)
+		}
+	}
+}
+
+// confined lets a viewer of some projects, or of an element manager's instances, in.
+type confined struct {
+	projects []string
+	em       string
+}
+
+func (c confined) Authenticate(*http.Request) (auth.Identity, error) {
+	return auth.Identity{Name: "anna", EM: c.em, Permissions: []auth.Permission{{Role: auth.Viewer, Projects: c.projects}}}, nil
 }
 
 // nobody lets nobody in.

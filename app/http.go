@@ -74,7 +74,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
-	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
+	mux.HandleFunc("GET /readyz", s.ready)
 	if err := s.servePage(mux, lifecycle, repo, common.Observe); err != nil {
 		return nil, err
 	}
@@ -96,20 +96,44 @@ func (s *Server) health() error {
 	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.sessionHealth(), s.audit.health())
 }
 
-// ready says whether the desired repository can be read and followed, and whether it and
-// the store can be written.
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := s.health(); err != nil {
-		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
+// ready reports whether the desired repository can be read and followed, and whether it and
+// the store can be written. Anyone gets the status, as probes and balancers have no token; the
+// reason names files and addresses, and is for those who may see everything.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) { s.answerReady(w, r, s.health()) }
+
+func (s *Server) answerReady(w http.ResponseWriter, r *http.Request, err error) {
+	if err == nil {
+		respondText(w, http.StatusOK, "ok\n")
 		return
 	}
-	respondText(w, http.StatusOK, "ok\n")
+
+	reason := notReady
+	if s.showsReasons(r) {
+		reason = err.Error() + "\n"
+	}
+	respondText(w, http.StatusServiceUnavailable, reason)
 }
 
-// guardMetrics lets only those in, where that was asked for, who may see everything: metrics and
-// errors name instances of all projects.
+// notReady is what /readyz answers to those who may not know why.
+const notReady = "not ready: the log has the reason, and a token of the role viewer for all projects shows it here\n"
+
+// showsReasons reports whether a caller may know why the process can't do all of its work.
+func (s *Server) showsReasons(r *http.Request) bool {
+	if s.OpenMetrics || s.InsecureDev {
+		return true
+	}
+	who, err := s.auth.Authenticate(r)
+
+	return err == nil && seesEverything(who)
+}
+
+// seesEverything reports whether a caller may know of the instances of all projects.
+func seesEverything(who auth.Identity) bool { return who.May(auth.Viewer, "") && who.EM == "" }
+
+// guardMetrics lets only those in who may see everything, unless anyone may: metrics name
+// instances of all projects.
 func (s *Server) guardMetrics(next http.Handler) http.Handler {
-	if !s.ProtectMetrics {
+	if s.OpenMetrics {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +144,7 @@ func (s *Server) guardMetrics(next http.Handler) http.Handler {
 		case err != nil:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="jibe"`)
 			respondProblem(w, http.StatusUnauthorized, "a valid bearer token is needed")
-		case !who.May(auth.Viewer, ""):
+		case !seesEverything(who):
 			respondProblem(w, http.StatusForbidden, "the role viewer is needed, for all projects")
 		default:
 			next.ServeHTTP(w, r)

@@ -111,6 +111,7 @@ func startWith(t testing.TB, o app.Options) (s *process.Server, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)
+	o.OpenWebhook = o.WebhookSecret == "" // tests call it as a forge would
 	o.Listen, o.Branch, o.Egress = "127.0.0.1:0", "main", egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

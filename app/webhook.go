@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 // delivery is believed: what the branch is, is asked of the forge.
 type webhook struct {
 	deliveries *forge.Deliveries // nil where --webhook-secret isn't given
+	open       bool              // takes what nothing has signed
 	outcomes   *prometheus.CounterVec
 	lines      *rate.Limiter // of the log, about those that are refused
 	server     *Server
@@ -30,7 +32,7 @@ const (
 
 // newWebhook resolves the secret.
 func (s *Server) newWebhook() (*webhook, error) {
-	h := &webhook{server: s, lines: rate.NewLimiter(1.0/60, 5), outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+	h := &webhook{server: s, open: s.OpenWebhook || s.InsecureDev, lines: rate.NewLimiter(1.0/60, 5), outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "jibe_webhook_deliveries_total",
 		Help: "Calls of /webhook, by what became of them: taken, or refused as unsigned, forged, replayed (taken before) or unread (cut off, or too long).",
 	}, []string{"outcome"})}
@@ -39,6 +41,9 @@ func (s *Server) newWebhook() (*webhook, error) {
 	}
 	if s.WebhookSecret == "" {
 		return h, nil
+	}
+	if s.OpenWebhook {
+		return nil, errors.New("--webhook-secret with --open-webhook: the one takes only what is signed, the other takes everything: give one of them")
 	}
 	secret, err := resolve("--webhook-secret", s.WebhookSecret)
 	if err != nil {
@@ -55,15 +60,24 @@ func (s *Server) newWebhook() (*webhook, error) {
 // secrets without asking anybody.
 const minWebhookSecret = 16
 
-// ServeHTTP implements http.Handler. Without a secret it takes every call, and many are the same as
-// one; with one it takes what the forge has signed, once.
+// errNoSecret refuses a call where there is nothing to tell the forge's from others.
+var errNoSecret = fmt.Errorf("%w: this server has no secret to hold it against; start it with --webhook-secret, and make the forge's webhook with the same secret, or with --open-webhook", forge.ErrUnsigned)
+
+// ServeHTTP implements http.Handler. With a secret it takes what the forge has signed, once. Without
+// one it takes nothing, or, where that is open to anyone, every call, and many are the same as one.
 func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.deliveries != nil {
-		if err := h.deliveries.Take(r.Header, r.Body); err != nil {
-			h.refuse(w, r, err)
-			return
-		}
+	var err error
+	switch {
+	case h.deliveries != nil:
+		err = h.deliveries.Take(r.Header, r.Body)
+	case !h.open:
+		err = errNoSecret
 	}
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+
 	h.outcomes.WithLabelValues(deliveryTaken).Inc()
 	h.server.repo.Poke()
 	if d := h.server.delivered; d != nil {

@@ -44,6 +44,9 @@ func newServe() *cobra.Command {
 			if err := checkPushInterval(o); err != nil {
 				return err
 			}
+			if err := checkMetrics(cmd, &o); err != nil {
+				return err
+			}
 			if inCluster {
 				o.Reach.ServiceAccount = secret.ServiceAccountDir
 			}
@@ -70,7 +73,8 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.AcceptHead, "accept-head", "", "commit of the local desired repository to go on from, although it lacks the one that was in effect: what it ends is terminated")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
 	f.DurationVar(&o.PushInterval, "push-interval", 0, "how far apart pushes to --remote are at least, for a forge that limits them (six a minute: 10s); up to 1m")
-	f.StringVar(&o.WebhookSecret, "webhook-secret", "", "secret of the forge's webhook, as file:PATH or env:NAME: /webhook then takes only what the forge has signed with it, each delivery once")
+	f.StringVar(&o.WebhookSecret, "webhook-secret", "", "secret of the forge's webhook, as file:PATH or env:NAME: /webhook then takes only what the forge has signed with it, each delivery once (default: it takes nothing)")
+	f.BoolVar(&o.OpenWebhook, "open-webhook", false, "take calls of /webhook that nothing has signed: whoever reaches it has Jibe fetch")
 	forgeFlags(f, &o.Forge)
 	f.StringVar(&o.Prometheus.URL, "prometheus", "", "URL of the Prometheus that the gates of rollouts ask (after.prometheus)")
 	f.StringVar(&o.Prometheus.Token, "prometheus-token", "", "bearer token for --prometheus, as file:PATH or env:NAME")
@@ -104,7 +108,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate")
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key")
 	f.BoolVar(&o.AllowPlainHTTP, "allow-plain-http", false, "listen without a certificate where other machines reach the API, whose tokens then pass in clear")
-	f.BoolVar(&o.ProtectMetrics, "protect-metrics", false, "let only those read /metrics and /readyz who have the role viewer for all projects; /healthz stays open")
+	metricsFlags(cmd, &o)
 	f.IntVar(&o.Connections.All, "max-connections", 4096, "how many connections the API has at once")
 	f.IntVar(&o.Connections.Each, "max-connections-per-address", 512, "how many of them one address may have; this machine and trusted proxies may have all")
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")

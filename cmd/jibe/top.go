@@ -32,8 +32,8 @@ func newTop() *cobra.Command {
 		Short: "What goes on: operations under way, failed and drifting VNFs, the queue, throughput",
 		Long: "What goes on at a server, drawn anew on a terminal: how many VNFs there are and how they are, operations that are under\n" +
 			"way or wait for a person, what has drifted, how many instances wait in the queue, and how many operations ended a minute.\n" +
-			"What is no terminal gets one look, as with --once. It needs a token that may see all projects only where\n" +
-			"--protect-metrics is given to the server: without its metrics, queue and throughput are left out.",
+			"What is no terminal gets one look, as with --once. Queue and throughput are left out for a token that may not see\n" +
+			"all projects, unless the server has --open-metrics: they come from its metrics.",
 		Example: "  jibe top\n" +
 			"  jibe top --once            one look, as text\n" +
 			"  jibe top --once -o json    one look, for a script",

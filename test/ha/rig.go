@@ -135,7 +135,7 @@ func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 	for _, x := range r.Replicas {
 		x.args = slices.Concat([]string{
 			"--listen", x.Address, "--base-url", url, "--remote", r.Forge.URL(desiredRepository), "--poll", "2s",
-			"--identity", key, "--secret-dir", r.folder("secrets"), "--trusted-proxies", "127.0.0.1",
+			"--identity", key, "--secret-dir", r.folder("secrets"), "--trusted-proxies", "127.0.0.1", "--open-webhook",
 		}, r.store(x), o.Args)
 	}
 	r.Tell("%d replicas start", o.Replicas)

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -50,11 +49,11 @@ func daemon(t *testing.T, program string, args ...string) {
 
 // target is an installation that is scraped: its only process, or its replicas.
 type target struct {
-	job  string
-	urls []string
+	job     string
+	servers []*process.Server
 }
 
-func at(job string, urls ...string) target { return target{job, urls} }
+func at(job string, servers ...*process.Server) target { return target{job, servers} }
 
 // prometheus is Debian's, with the rules of the generator, and an Alertmanager that tells
 // the receiver.
@@ -92,17 +91,16 @@ receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: true}]}]
 `, p.alerts.URL))
 	var jobs strings.Builder
 	for _, x := range targets {
-		var scheme string
-		var hosts []string
-		for _, one := range x.urls {
-			u, err := url.Parse(one)
+		for i, s := range x.servers { // each has a token of its own
+			u, err := url.Parse(s.URL)
 			if err != nil {
 				t.Fatal(err)
 			}
-			scheme, hosts = u.Scheme, append(hosts, strconv.Quote(u.Host))
+			name := fmt.Sprintf("%s-%d", x.job, i)
+			write(t, filepath.Join(dir, name+".token"), s.Token)
+			fmt.Fprintf(&jobs, "- {job_name: %s, honor_labels: true, scheme: %s, tls_config: {insecure_skip_verify: true}, authorization: {credentials_file: %q}, static_configs: [{targets: [%q], labels: {job: %s}}]}\n",
+				name, u.Scheme, filepath.Join(dir, name+".token"), u.Host, x.job)
 		}
-		fmt.Fprintf(&jobs, "- {job_name: %s, honor_labels: true, scheme: %s, tls_config: {insecure_skip_verify: true}, static_configs: [{targets: [%s]}]}\n",
-			x.job, scheme, strings.Join(hosts, ", "))
 	}
 	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [%q]

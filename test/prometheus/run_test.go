@@ -27,8 +27,8 @@ var fireAndResolve = []string{
 func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *testing.T) {
 	testenv.Program(t, "prometheus", "prometheus") // before minutes are spent on the world
 	w := newWorld(t)
-	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), at("jibe", w.main.URL), at("jibe-forge", w.forge.URL), at("jibe-third", w.third.URL),
-		at(replicasJob, w.replicas.first.URL, w.replicas.second.URL))
+	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), at("jibe", w.main), at("jibe-forge", w.forge), at("jibe-third", w.third),
+		at(replicasJob, w.replicas.first, w.replicas.second))
 	backup := filepath.Join(w.thirdData, "backup.last")
 	write(t, backup, time.Now().Add(-72*time.Hour).Format(time.RFC3339)+"\n")
 	w.lives()

@@ -83,7 +83,7 @@ func TestAlertsOfAMachineThatWearsOutFireAndResolve(t *testing.T) {
 	w.startForge()
 	w.startStore()
 	w.startDisk()
-	p := startPrometheus(t, only(t, fireOnAWornMachine), at("far", w.far.URL), at("forge", w.forge.URL), at("store", w.store.URL), at("disk", w.disk.Present().URL))
+	p := startPrometheus(t, only(t, fireOnAWornMachine), at("far", w.far), at("forge", w.forge), at("store", w.store), at("disk", w.disk.Present()))
 	ctx, stop := context.WithCancel(t.Context())
 	w.stop = func() { stop(); w.all.Wait() }
 	t.Cleanup(w.stop)

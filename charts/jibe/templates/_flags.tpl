@@ -66,6 +66,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 - --forge-rate={{ . }}
 {{- end }}
 {{- end }}
+{{- if .openWebhook }}
+- --open-webhook
+{{- end }}
 {{- if .requireSignedPush }}
 - --require-signed-push
 {{- end }}
@@ -102,6 +105,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- end }}
 {{- with .Values.rollouts.prometheus }}
 - {{ printf "--prometheus=%s" . | quote }}
+{{- end }}
+{{- if .Values.metrics.open }}
+- --open-metrics
 {{- end }}
 {{- with .Values.audit }}
 {{- if .stdout }}

@@ -120,6 +120,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.desired.webhookSecret (not .Values.desired.remote) -}}
 {{- fail "desired.webhookSecret is for a forge: name it in desired.remote, or leave the secret out" -}}
 {{- end -}}
+{{- if and .Values.desired.webhookSecret .Values.desired.openWebhook -}}
+{{- fail "desired.openWebhook: with desired.webhookSecret only what the forge has signed is taken: leave one of the two out" -}}
+{{- end -}}
+{{- if and .Values.tokens.existingSecret .Values.metrics.serviceMonitor.enabled (not .Values.metrics.open) -}}
+{{- $tokens := (lookup "v1" "Secret" .Release.Namespace .Values.tokens.existingSecret).data -}}
+{{- if and $tokens (not (hasKey $tokens "metrics-token")) -}}
+{{- fail (printf "metrics.serviceMonitor: /metrics asks for a token, and Secret %s has no metrics-token: add the key, with a token of the role viewer for all projects that is in its tokens.yaml, or set metrics.open" .Values.tokens.existingSecret) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.desired.forge.token (not .Values.desired.remote) -}}
 {{- fail "desired.forge.token is for a forge: name it in desired.remote, or leave the token out" -}}
 {{- end -}}
