@@ -31,7 +31,7 @@ func (s *Server) checkHooks() error {
 // lock of the data directory.
 func (s *Server) hookRunner(ctx context.Context) *hooks.Runner {
 	r := &hooks.Runner{
-		Dir: s.data.Hooks(), Silence: s.silence(), User: s.HookUser, Confinement: s.Confinement,
+		Dir: s.data.Hooks(), Silence: s.silence(), User: s.HookUser, Confinement: s.Confinement, Cgroups: true,
 		Log: func(in hooks.Input, program, line string) {
 			s.Log.Info("hook wrote", "instance", in.Instance.ID, "operation", in.Operation.ID, "hook", in.Hook, "program", program, "line", line)
 		},

@@ -124,6 +124,8 @@ type ability struct {
 	known      bool
 	namespaces bool
 	abi        int
+	cgroups    *confine.Cgroups // nil where runs have none, as noCgroups says
+	noCgroups  error
 }
 
 // unconfinable is returned where the system can't confine hooks, so that none runs.
@@ -177,7 +179,20 @@ func (r *Runner) Confined(ctx context.Context) (how string, err error) {
 	if r.able.namespaces {
 		how += ", namespaces of processes and mounts"
 	}
-	return how, nil
+	return how + ", " + r.able.boundBy(), nil
+}
+
+// boundBy says by what a run's use of the machine is bounded.
+func (a *ability) boundBy() string {
+	switch {
+	case a.cgroups == nil && a.noCgroups == nil:
+		return "no cgroups"
+	case a.cgroups == nil:
+		return fmt.Sprintf("no cgroups (%v): what runs use is looked at ten times a second", a.noCgroups)
+	case len(a.cgroups.Controllers) == 0:
+		return "a cgroup for each run, without limits of its own: what runs use is looked at ten times a second"
+	}
+	return fmt.Sprintf("a cgroup for each run (%s)", strings.Join(a.cgroups.Controllers, ", "))
 }
 
 // urls finds what files for a hook name: the addresses of VIMs, and proxies.

@@ -35,6 +35,9 @@ func WithoutNamespaces(r *Runner, abi int) {
 	r.able.known, r.able.namespaces, r.able.abi = true, false, abi
 }
 
+// KeepFromNamespaces has the runner, which has found out what the system can do, make no namespaces.
+func KeepFromNamespaces(r *Runner) { r.able.namespaces = false }
+
 // Probe asks what this machine can confine hooks by.
 func Probe(r *Runner) error {
 	r.able.mu.Lock()

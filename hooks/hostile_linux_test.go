@@ -22,6 +22,7 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks/confine"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
+	"golang.org/x/sys/unix"
 )
 
 // hostileGuide has the table of what the hostile package tries and what comes of it, in three
@@ -85,12 +86,44 @@ func newAttacked(t *testing.T) *attacked {
 	listen("unix", filepath.Join(a.victim.Data, "hook.sock"))
 	listen("unix", "@"+a.victim.Abstract)
 	listen("tcp", "127.0.0.1:0")
+	a.share(dir)
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.files = fstest.MapFS{"Scripts/" + hostileName: {Data: self, Mode: 0o755}}
 	return a
+}
+
+// share makes what processes of the machine share without a file of Jibe's.
+func (a *attacked) share(dir string) {
+	a.Helper()
+
+	a.victim.Log = filepath.Join(dir, "log.sock")
+	log, err := net.ListenPacket("unixgram", a.victim.Log)
+	if err == nil {
+		a.Cleanup(func() { log.Close() })
+		err = os.Chmod(a.victim.Log, 0o777)
+	}
+	if err != nil {
+		a.Fatal(err)
+	}
+
+	a.victim.Segment, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o666)
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.Cleanup(func() { _, _ = unix.SysvShmCtl(a.victim.Segment, unix.IPC_RMID, nil) })
+
+	a.victim.Queue = a.victim.Abstract
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, pointer(a.victim.Queue), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600, 0, 0, 0)
+	if errno != 0 {
+		a.Fatal(errno)
+	}
+	a.Cleanup(func() {
+		_ = unix.Close(int(fd))
+		_, _, _ = unix.Syscall(unix.SYS_MQ_UNLINK, pointer(a.victim.Queue), 0, 0)
+	})
 }
 
 // run runs the hostile package.
@@ -173,6 +206,15 @@ var bombRows = map[string]string{
 	"bomb_processes": "start processes without end", "bomb_memory": "take all memory", "bomb_disk": "fill the disk",
 	"bomb_hidden_disk": "fill the disk with files that have no name", "bomb_files": "make files without end",
 	"bomb_file": "make one file larger than the disk", "bomb_output": "write output without end",
+	"bomb_deep": "hide files deeper than a path can name", "bomb_sockets": "fill the kernel's memory by sockets",
+	"bomb_descriptors":  "open files without end, in many processes",
+	"bomb_first_thread": "take memory when its first thread has ended", "bomb_unseen": "fill the disk where the watch may not look",
+}
+
+// bombReasons are those for which runs are ended that get past a simpler watch.
+var bombReasons = map[string]string{
+	"bomb_deep": "it can't be watched: it has directories deeper than a path can name", "bomb_sockets": "its processes use more than",
+	"bomb_descriptors": "it has more than 2048 files open", "bomb_first_thread": "its processes use more than",
 }
 
 // bomb is what came of a run that uses more than it may.
@@ -189,8 +231,13 @@ func (a *attacked) bomb(hook string) string {
 		return "file too large"
 	case hook == "bomb_output" && strings.HasPrefix(failed.Reason, "wrote more than"):
 		return "it is ended"
+	case bombReasons[hook] != "":
+		if strings.HasPrefix(failed.Reason, bombReasons[hook]) {
+			return "it is ended"
+		}
+		return failed.Error()
 	}
-	for _, exceeded := range []string{"its processes use more than", "it has more than", "its files have more than"} {
+	for _, exceeded := range []string{"its processes use more than", "it has more than", "its files have more than", "it can't be watched"} {
 		if strings.HasPrefix(failed.Reason, exceeded) {
 			return "refused, or it is ended"
 		}
@@ -238,14 +285,24 @@ func (a *attacked) left(hook string, timeout time.Duration) string {
 	return "it ends"
 }
 
-// ordinary are the outcomes where Jibe is an ordinary user: this test is run again as one.
-func ordinary(t *testing.T, how string) map[string]string {
+// ordinaryDir is a directory that other users may write to.
+func ordinaryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "jibe-ordinary-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+
+	return dir
+}
+
+// copyOfSelf is a copy of this test program that other users may run.
+func copyOfSelf(t *testing.T, dir string) string {
+	t.Helper()
 	self := filepath.Join(dir, "jibe.test")
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -260,9 +317,18 @@ func ordinary(t *testing.T, how string) map[string]string {
 		err = errors.Join(err, to.Close())
 	}
 	syscall.ForkLock.RUnlock()
-	if err := errors.Join(err, os.Chmod(dir, 0o777), os.Chmod(self, 0o755)); err != nil {
+	if err := errors.Join(err, os.Chmod(self, 0o755)); err != nil {
 		t.Fatal(err)
 	}
+
+	return self
+}
+
+// ordinary are the outcomes where Jibe is an ordinary user: this test is run again as one.
+func ordinary(t *testing.T, how string) map[string]string {
+	t.Helper()
+	dir := ordinaryDir(t)
+	self := copyOfSelf(t, dir)
 	out := filepath.Join(dir, "outcomes")
 	cmd := exec.Command(self, "-test.run=^TestAHostilePackageDoesNoHarm$")
 	cmd.Dir = dir

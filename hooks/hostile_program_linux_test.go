@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -25,6 +27,9 @@ type victim struct {
 	Jibe     int    // its process
 	Port     int    // where something listens that hooks may not connect to
 	Abstract string // an abstract socket
+	Log      string // a socket of datagrams that every user may send to, as the machine's log has
+	Segment  int    // shared memory of System V
+	Queue    string // a message queue of POSIX
 	Package  string // the working copy of the hostile package
 }
 
@@ -119,7 +124,9 @@ const hostileName = "hostile"
 
 // attempts are all that the hostile program tries in one run. Those that would end it are
 // [bombs].
-var attempts = []attempt{
+var attempts = slices.Concat(attemptsOnTheMachine, attemptsOnOthers)
+
+var attemptsOnTheMachine = []attempt{
 	{"read Jibe's key, `identity.age`", reads(data("identity.age"))},
 	{"read `tokens.yaml`", reads(data("tokens.yaml"))},
 	{"read a file of `secrets/`", reads(data("secrets/password"))},
@@ -278,22 +285,8 @@ var bombs = map[string]func(v *victim){
 			}
 		}
 	},
-	"bomb_hidden_disk": func(*victim) {
-		var open []*os.File
-		b := make([]byte, 1<<20)
-		for range 200 {
-			f, err := os.Create(scratch("gone"))
-			if err == nil {
-				_, err = f.Write(b)
-			}
-			if err := errors.Join(err, os.Remove(scratch("gone"))); err != nil {
-				panic(err)
-			}
-			open = append(open, f)
-		}
-		time.Sleep(time.Minute) // it keeps what it has
-		runtime.KeepAlive(open)
-	},
+	"bomb_hidden_disk": bombHiddenDisk,
+	"fill_unseen":      bombHiddenDisk,
 	"bomb_file": func(*victim) {
 		f, err := os.Create(scratch("sparse"))
 		if err == nil {
@@ -314,6 +307,13 @@ var bombs = map[string]func(v *victim){
 			}
 		}
 	},
+	"bomb_deep":         func(v *victim) { _ = os.Chdir(os.Getenv("TMPDIR")); bombDeep(v) },
+	"bomb_sockets":      func(*victim) { inMany(6, "fill_sockets") },
+	"fill_sockets":      bombSockets,
+	"bomb_descriptors":  func(*victim) { inMany(10, "fill_descriptors") },
+	"fill_descriptors":  bombDescriptors,
+	"bomb_first_thread": bombFirstThread,
+	"bomb_unseen":       bombUnseen,
 	"outlive": func(v *victim) {
 		// Twice forked, in a session of its own, with another environment, deaf to signals.
 		cmd := exec.Command("/bin/sh", "-c", `trap "" HUP TERM INT; (setsid env -i sh -c 'trap "" HUP TERM INT; exec sleep 86399.`+v.Abstract[len(v.Abstract)-9:]+`' </dev/null >/dev/null 2>&1 &) ; sleep 0.3`)
@@ -329,6 +329,10 @@ var bombs = map[string]func(v *victim){
 
 // hostile is the program.
 func hostile() {
+	if fill := bombs[os.Getenv("JIBE_HOOK")]; fill != nil && strings.HasPrefix(os.Getenv("JIBE_HOOK"), "fill_") {
+		fill(nil)
+		return
+	}
 	var in struct{ Params victim }
 	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
 		panic(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -92,23 +93,31 @@ func (r *Runner) process(w *workspace, who *identity, c Call) (*process, error) 
 			}
 		}
 	}
-	return r.launcher(spec)
-}
-
-// launcher makes the process of a launcher.
-func (r *Runner) launcher(spec *confine.Spec) (*process, error) {
-	theirLife, life, err := os.Pipe()
+	cgroup, err := r.makeCgroup(w.dir, &spec.Limits)
 	if err != nil {
 		return nil, err
 	}
+	spec.Cgroup = cgroup != nil
+	return r.launcher(spec, cgroup)
+}
+
+// launcher makes the process of a launcher. cgroup is the directory of that of the run, nil where it has none.
+func (r *Runner) launcher(spec *confine.Spec, cgroup *os.File) (*process, error) {
+	theirLife, life, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, closeIf(cgroup))
+	}
 	status, theirStatus, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, theirLife.Close(), life.Close())
+		return nil, errors.Join(err, theirLife.Close(), life.Close(), closeIf(cgroup))
 	}
 	argv := r.Confinement.Launcher
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.ExtraFiles = []*os.File{theirLife, theirStatus}
+	if cgroup != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, cgroup)
+	}
 	apart(cmd)
 	if spec.Namespaces {
 		confine.InNamespaces(cmd)
@@ -118,6 +127,14 @@ func (r *Runner) launcher(spec *confine.Spec) (*process, error) {
 	p := &process{cmd: cmd, patience: grace + spare, spec: spec, mute: r.mute, life: life, theirs: cmd.ExtraFiles}
 	p.status.from, p.status.done = status, make(chan struct{})
 	return p, nil
+}
+
+// closeIf closes the file, if there is one.
+func closeIf(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
 }
 
 // start starts the process; a launcher waits for goAhead.
@@ -212,6 +229,8 @@ func (p *process) ended() end {
 		return end{err: fmt.Errorf("confine it: %s", st.Trouble)}
 	case st.Errno != 0:
 		return end{err: &startError{st.Errno}}
+	case strings.HasPrefix(st.Exceeded, confine.Unwatched):
+		return end{reason: st.Exceeded + ": it was ended", killed: true}
 	case st.Exceeded != "":
 		return end{reason: st.Exceeded + ": it was ended; jibe serve --hook-limit allows more", killed: true}
 	case st.Signal != 0:
@@ -234,13 +253,14 @@ func (r *Runner) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
 	for _, namespaces := range []bool{true, false} {
-		p, err := r.launcher(&confine.Spec{Probe: true, Namespaces: namespaces})
+		p, err := r.launcher(&confine.Spec{Probe: true, Namespaces: namespaces}, nil)
 		if err != nil {
 			return err
 		}
 		st, err := p.ask(ctx)
 		if err == nil && st.Trouble == "" {
 			r.able.known, r.able.namespaces, r.able.abi = true, namespaces, st.ABI
+			r.able.cgroups, r.able.noCgroups = r.findCgroups()
 			return nil
 		}
 		if err == nil {
@@ -251,6 +271,38 @@ func (r *Runner) probe(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// findCgroups finds out whether runs can have cgroups of their own.
+func (r *Runner) findCgroups() (*confine.Cgroups, error) {
+	c, err := confine.FindCgroups()
+	if err == nil && r.Cgroups {
+		err = c.Prepare()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// makeCgroup makes the cgroup of the run that has the directory, where runs have some.
+func (r *Runner) makeCgroup(dir string, l *confine.Limits) (*os.File, error) {
+	if !r.Cgroups || r.able.cgroups == nil {
+		return nil, nil
+	}
+	return r.able.cgroups.Make(filepath.Base(dir), l, dir)
+}
+
+// removeCgroup removes the cgroup of the run that has, or had, the directory, with what is left in it.
+func (r *Runner) removeCgroup(dir string) error {
+	if !r.Cgroups {
+		return nil
+	}
+	c, err := confine.FindCgroups()
+	if err != nil {
+		return nil // there are none
+	}
+	return c.Remove(filepath.Base(dir))
 }
 
 // ask starts the launcher, and returns what it says.

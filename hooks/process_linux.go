@@ -231,6 +231,9 @@ func (r *Runner) end(ctx context.Context, o Process) error {
 			}
 		}
 		killStrays(o.Dir)
+		if err := r.removeCgroup(o.Dir); err != nil {
+			return err
+		}
 	}
 	r.removeRun(o.Dir)
 	return nil

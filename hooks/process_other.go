@@ -43,6 +43,7 @@ func (*process) ended() end     { return end{err: errLinux} }
 func (r *Runner) identity() (*identity, error)                          { return nil, errLinux }
 func (r *Runner) makeDir() error                                        { return os.MkdirAll(r.Dir, 0o700) }
 func (r *Runner) end(context.Context, Process) error                    { return errLinux }
+func (r *Runner) removeCgroup(string) error                             { return nil }
 func (r *Runner) probe(context.Context) error                           { return errLinux }
 func (r *Runner) process(*workspace, *identity, Call) (*process, error) { return nil, errLinux }
 

@@ -54,6 +54,9 @@ type Runner struct {
 	// Silence is after how long in which Jibe gives no sign of life, as it was stopped, the launcher ends
 	// a run with [ErrSilent]; 0 is never. What isn't confined has no launcher.
 	Silence time.Duration
+	// Cgroups has each run in a cgroup of its own, where this process may make some. For that it moves
+	// into another one itself, with all that it has started, the first time that it looks.
+	Cgroups bool
 	// Parallel is how many hooks run at once at most; 0 is 8.
 	Parallel int
 	// Log is called with each line that a hook writes to standard error, without secrets,
@@ -126,6 +129,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 			}
 		}
 	}
+	defer func() { _ = r.removeCgroup(w.dir) }() // one that is left is removed with the next sweep
 	p, err := r.process(w, who, c)
 	if err != nil {
 		return Output{}, err

@@ -352,10 +352,11 @@ func (r *Runner) Sweep() error {
 		if strings.HasPrefix(e.Name(), runPrefix) && e.IsDir() {
 			dir := filepath.Join(r.Dir, e.Name())
 			killStrays(dir)
+			err = errors.Join(err, r.removeCgroup(dir))
 			removeAll(dir)
 		}
 	}
-	return nil
+	return err
 }
 
 // removeRun removes the directory of an interrupted run, if it is one of this Runner's.

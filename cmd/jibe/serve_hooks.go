@@ -26,7 +26,7 @@ func confinementFlags(f *pflag.FlagSet, c *hooks.Confinement) {
 	f.BoolVar(&c.Unconfined, "unconfined-hooks", false, "give hooks of packages all the rights of their user, as where the kernel can't confine them")
 	f.StringArrayVar(&c.Paths, "hook-path", nil, "directory that hooks may read, and run programs of, beside those of the system; may be repeated")
 	f.Var((*hookPorts)(c), "hook-port", "TCP port that hooks may connect to, beside those of their VIMs, 22, 53, 443, 830 and 6443; may be repeated; any allows all")
-	f.Var((*hookLimits)(&c.Limits), "hook-limit", "what one run of a hook may use: memory=1Gi, scratch=1Gi, processes=512 or files=1024 (the defaults); may be repeated, or hold several with commas")
+	f.Var((*hookLimits)(&c.Limits), "hook-limit", "what one run of a hook may use: memory=1Gi, scratch=1Gi, processes=512 or files=1024 for each process, 8 times as many for all (the defaults); may be repeated, or hold several with commas")
 }
 
 // hookPorts is the flag --hook-port.

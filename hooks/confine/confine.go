@@ -25,6 +25,8 @@ const (
 	lifeFile = 3
 	// statusFile is where it writes the [Status].
 	statusFile = 4
+	// cgroupFile is the directory of the run's cgroup, where it has one.
+	cgroupFile = 5
 )
 
 // NeededABI is the version of Landlock that confinement needs at least: the first that keeps
@@ -45,6 +47,8 @@ type Spec struct {
 	UID, GID int
 	// Namespaces says that the launcher is the first process of namespaces of its own.
 	Namespaces bool
+	// Cgroup says that the run has a cgroup of its own.
+	Cgroup bool
 	// Passwd is a file that the program sees as /etc/passwd; "" leaves it as it is. It needs
 	// Namespaces.
 	Passwd string
@@ -76,15 +80,20 @@ type Limits struct {
 	// at it every [watchEvery]. Scratch bounds one file, and all in Spec.Write, likewise.
 	// Both are in bytes.
 	Memory, Scratch uint64
-	// Processes bounds processes and threads, Files those that one process has open.
+	// Processes bounds processes and threads, Files those that one process has open; all of a run
+	// may have [openTogether] times as many.
 	Processes, Files uint64
 	// Entries bounds the files and directories in Spec.Write: each takes some of the file
 	// system's, however small.
 	Entries uint64
 }
 
-// watchEvery is how often the launcher looks at what a run uses.
-const watchEvery = 100 * time.Millisecond
+// watchEvery is how often the launcher looks at what a run uses, and watchAtLeast is the longest pause
+// where a look takes long.
+const (
+	watchEvery   = 100 * time.Millisecond
+	watchAtLeast = time.Second
+)
 
 // Status is what the launcher says of a run that has ended, or of a probe.
 type Status struct {
@@ -105,6 +114,9 @@ type Status struct {
 
 // Ended says that the program ran to its end, with exit status 0.
 func (s Status) Ended() bool { return s.Exit == 0 && s.Signal == 0 && s.Exceeded == "" }
+
+// Unwatched begins a Status.Exceeded that is none of the limits: what the run uses couldn't be seen.
+const Unwatched = "it can't be watched"
 
 // ErrStatus is returned for what isn't the status of a launcher: it was killed before it
 // could say anything.

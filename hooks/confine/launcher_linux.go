@@ -92,9 +92,12 @@ func launch(s *Spec, dead <-chan struct{}) Status {
 	}
 	// Where memory is short, the run goes before Jibe does.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("800"), 0)
-	s.Limits.Processes += othersOf(s) // before the run has a /proc of its own
+	others, err := othersOf(s) // before the run has a /proc of its own
+	if err != nil {
+		return trouble(fmt.Errorf("count the user's processes: %w", err))
+	}
+	s.Limits.Processes += others
 	if s.Namespaces {
-		var err error
 		if s.Devices, err = furnish(s); err != nil {
 			return trouble(err)
 		}
@@ -112,6 +115,9 @@ func launch(s *Spec, dead <-chan struct{}) Status {
 		return trouble(err)
 	}
 	r := &run{spec: s, ended: make(chan struct{})}
+	if s.Cgroup {
+		r.cgroup = &cgroup{os.NewFile(cgroupFile, "cgroup")}
+	}
 	failed, err := r.start()
 	if err != nil {
 		return trouble(err)
@@ -125,6 +131,9 @@ func launch(s *Spec, dead <-chan struct{}) Status {
 		st.Errno, st.Trouble = at.Errno, at.Trouble
 		return st
 	}
+	if r.exceeded == "" && r.cgroup.outOfMemory() {
+		r.exceeded = tooMuchMemory(s.Limits)
+	}
 	st.Exceeded = r.exceeded
 	if r.how.Signaled() {
 		st.Signal = r.how.Signal()
@@ -137,6 +146,7 @@ func launch(s *Spec, dead <-chan struct{}) Status {
 // run is a program under way.
 type run struct {
 	spec     *Spec
+	cgroup   *cgroup
 	main     int
 	how      syscall.WaitStatus
 	ended    chan struct{} // closed when main has ended
@@ -180,6 +190,11 @@ func (r *run) start() (failed func() []byte, err error) {
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start the entrance: %w", err)
 	}
+	// It waits for its spec, so that nothing of the program runs elsewhere.
+	if err := r.cgroup.enter(r.main); err != nil {
+		_ = syscall.Kill(r.main, syscall.SIGKILL)
+		return nil, err
+	}
 	if _, err := spec.Write(append(line, '\n')); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, fmt.Errorf("tell the entrance what to run: %w", err)
 	}
@@ -196,8 +211,10 @@ func (r *run) start() (failed func() []byte, err error) {
 func (r *run) supervise(asked <-chan os.Signal, dead <-chan struct{}) {
 	gone := make(chan struct{})
 	go r.reap(gone)
-	watch := time.NewTimer(watchEvery)
+	watch, files := time.NewTimer(watchEvery), time.NewTimer(watchEvery)
 	defer watch.Stop()
+	defer files.Stop()
+	var held uint64
 	var late <-chan time.Time
 wait:
 	for {
@@ -214,12 +231,17 @@ wait:
 				late = time.After(r.spec.Grace)
 			}
 		case <-watch.C:
-			took := time.Now()
-			if r.exceeded = r.look(); r.exceeded != "" {
+			began := time.Now()
+			if r.exceeded, held = r.look(); r.exceeded != "" {
 				break wait
 			}
-			// A look at very many files takes its time, and no more than a tenth of all.
-			watch.Reset(max(watchEvery, 9*time.Since(took)))
+			watch.Reset(pause(began))
+		case <-files.C:
+			began := time.Now()
+			if r.exceeded = r.lookAtFiles(held); r.exceeded != "" {
+				break wait
+			}
+			files.Reset(pause(began))
 		}
 	}
 	giveUp := time.After(endPatience)
@@ -233,6 +255,12 @@ wait:
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// pause is how long it is from a look that began then to the next. One at very many files takes its
+// time: a tenth of all, but never so long a pause that much could be used meanwhile.
+func pause(began time.Time) time.Duration {
+	return min(max(watchEvery, 9*time.Since(began)), watchAtLeast)
 }
 
 // reap waits for all children, which are all processes of the run in the end, and closes gone
@@ -256,6 +284,7 @@ func (r *run) reap(gone chan<- struct{}) {
 
 // killAll kills every process of the run.
 func (r *run) killAll() {
+	r.cgroup.kill()
 	if r.spec.Namespaces {
 		_ = syscall.Kill(-1, syscall.SIGKILL) // all of this namespace but the launcher
 		return

@@ -220,8 +220,8 @@ func TestThePackageOfDebianInstallsAServiceThatKeepsHooksConfined(t *testing.T) 
 		}
 	}
 	by, _, _ := strings.Cut(said["hooks"], ",")
-	if !strings.HasPrefix(by, "Landlock version ") || !strings.HasSuffix(said["hooks"], "namespaces of processes and mounts") {
-		t.Errorf("hooks are confined by %q, want Landlock and namespaces", said["hooks"])
+	if !strings.HasPrefix(by, "Landlock version ") || !strings.Contains(said["hooks"], ", namespaces of processes and mounts, a cgroup for each run") {
+		t.Errorf("hooks are confined by %q, want Landlock, namespaces and cgroups", said["hooks"])
 	}
 	delete(said, "hooks")
 	want := map[string]string{
