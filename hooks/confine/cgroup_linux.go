@@ -91,11 +91,22 @@ func cgroupDir(own, mounts []byte) (string, error) {
 		if !strings.HasPrefix(what, "cgroup2 ") || len(f) < 5 {
 			continue
 		}
-		if rel, err := filepath.Rel(f[3], path); err == nil && filepath.IsLocal(rel) {
+		if rel, ok := below(f[3], path); ok {
 			return filepath.Join(f[4], rel), nil
 		}
 	}
 	return "", errors.New("its cgroup isn't mounted")
+}
+
+// below is the path from the root of a mount to the cgroup, which must be below it. Both may begin with
+// "/..", which stands for the parent of a namespace's own root: what follows it is compared as text.
+func below(root, path string) (rel string, ok bool) {
+	rel, ok = strings.CutPrefix(path, strings.TrimSuffix(root, "/"))
+	if !ok || rel != "" && rel[0] != '/' {
+		return "", false
+	}
+	rel = strings.TrimPrefix(rel, "/")
+	return rel, rel == "" || filepath.IsLocal(rel)
 }
 
 // delegated reports whether the cgroup was given to this process by what made it: by the mark of

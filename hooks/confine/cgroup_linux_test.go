@@ -2,7 +2,11 @@ package confine
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -18,6 +22,10 @@ func TestTheCgroupOfAProcessIsFound(t *testing.T) {
 		"machine's":          {"0::/\n", service, "/sys/fs/cgroup"},
 		"both versions":      {"4:memory:/x\n0::/y\n", hybrid, "/sys/fs/cgroup/unified/y"},
 		"container's":        {"0::/kubepods/pod1/jibe\n", container, "/sys/fs/cgroup/jibe"},
+		"namespace's":        {"0::/\n", strings.Replace(service, " / ", " /.. ", 1), ""},
+		"beside it":          {"0::/../x\n", strings.Replace(service, " / ", " /.. ", 1), "/sys/fs/cgroup/x"},
+		"out of a mount":     {"0::/../x\n", service, ""},
+		"another's name":     {"0::/kubepods/pod10\n", container, ""},
 		"outside of a mount": {"0::/kubepods/pod2\n", container, ""},
 		"older version":      {"4:memory:/x\n", hybrid, ""},
 		"not mounted":        {"0::/\n", "", ""},
@@ -80,3 +88,53 @@ func TestARunThatTheKernelEndsForItsMemoryIsKnown(t *testing.T) {
 		t.Error("without a cgroup")
 	}
 }
+
+func TestTheKernelEndsWhatExceedsTheMemoryOfItsCgroup(t *testing.T) {
+	t.Parallel()
+	const env = "JIBE_TEST_MEMORY_HOG"
+	if os.Getenv(env) != "" {
+		for range 32 { // 256 MiB of the 64 that there are
+			b := make([]byte, 8<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			hoard = append(hoard, b)
+		}
+
+		return
+	}
+
+	c, err := FindCgroups()
+	if err == nil {
+		err = c.Prepare()
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	if !slices.Contains(c.Controllers, "memory") {
+		t.Skip("this machine's cgroups of version 2 have no memory")
+	}
+	dir := t.TempDir()
+	at, err := c.Make(filepath.Base(dir), &Limits{Memory: 64 << 20, Processes: 64}, "/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), env+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(at.Fd())}
+	out, err := cmd.CombinedOutput()
+	if how, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || how.Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %v: %s", err, out)
+	}
+	if !(&cgroup{at}).outOfMemory() {
+		t.Error("why isn't known")
+	}
+	if err := c.Remove(filepath.Base(dir)); err != nil {
+		t.Error(err)
+	}
+}
+
+// hoard keeps the memory of a hog.
+var hoard [][]byte
