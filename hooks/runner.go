@@ -129,7 +129,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 			}
 		}
 	}
-	defer func() { _ = r.removeCgroup(w.dir) }() // one that is left is removed with the next sweep
+	defer func() { _ = r.removeCgroup(w.dir) }() // the kernel may still be ending what it can't end now
 	p, err := r.process(w, who, c)
 	if err != nil {
 		return Output{}, err
