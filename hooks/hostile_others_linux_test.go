@@ -98,6 +98,16 @@ var attemptsOnOthers = []attempt{
 	{"open files that its process doesn't show", func(*victim) error {
 		return unix.CloseRange(1<<20, 1<<20, unix.CLOSE_RANGE_UNSHARE) // of this thread's own, from here on
 	}},
+	{"hide its open files from the watch", func(*victim) error {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return err
+		}
+		err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		if os.Getuid() >= 1900000000 { // a user of its own, into whose processes the launcher looks as root
+			err = errors.Join(err, errSeen)
+		}
+		return err
+	}},
 }
 
 // lowersALimit sets a limit that no test needs.

@@ -42,6 +42,7 @@ type attempt struct {
 
 var (
 	errNothing = errors.New("there is none")
+	errSeen    = errors.New("it is seen all the same")
 	errNobody  = errors.New("nobody else is hit")
 )
 

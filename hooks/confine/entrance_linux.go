@@ -35,7 +35,7 @@ func confineThread(s *Spec) error {
 	if err != nil {
 		return err
 	}
-	calls, err := filter(!s.Namespaces && s.UID < 0)
+	calls, err := filter(s)
 	if err != nil {
 		return err
 	}

@@ -132,9 +132,11 @@ var ofFiles = []uint32{
 	unix.SYS_FILE_SETATTR,
 }
 
-// filter is the program by which the kernel judges each system call. owner says that the run's
-// user owns what isn't the run's, with no mounts that keep it from being changed.
-func filter(owner bool) (program, error) {
+// filter is the program by which the kernel judges each system call.
+func filter(s *Spec) (program, error) {
+	sameUser := s.UID < 0
+	// The run's user owns what isn't the run's, with no mounts that keep it from being changed.
+	owner := sameUser && !s.Namespaces
 	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("there is no filter of system calls for %s", runtime.GOARCH)
@@ -162,6 +164,9 @@ func filter(owner bool) (program, error) {
 	p.processes()
 	p.sockets()
 	p.buffers()
+	if sameUser {
+		p.dumpable()
+	}
 	if owner {
 		p.ownersFiles()
 	}

@@ -107,8 +107,19 @@ func (p *program) buffers() {
 	})
 }
 
-// ownersFiles judges what the owner of files could do that aren't the run's, and how its own
-// processes could hide from a watch that is of the same user.
+// dumpable judges calls by which a process hides what it has open from a watch that is of the same
+// user.
+func (p *program) dumpable() {
+	p.call(unix.SYS_PRCTL, func(p *program) {
+		p.load(arg(0))
+		p.differs(unix.PR_SET_DUMPABLE, unix.SECCOMP_RET_ALLOW)
+		p.load(arg(1))
+		p.equals(0, refuse(unix.EPERM))
+		p.answer(unix.SECCOMP_RET_ALLOW)
+	})
+}
+
+// ownersFiles judges what the owner of files could do to those that aren't the run's.
 func (p *program) ownersFiles() {
 	// Without a name the file is one that is open.
 	p.call(unix.SYS_UTIMENSAT, func(p *program) {
@@ -116,13 +127,6 @@ func (p *program) ownersFiles() {
 			p.load(half)
 			p.differs(0, refuse(unix.EPERM))
 		}
-		p.answer(unix.SECCOMP_RET_ALLOW)
-	})
-	p.call(unix.SYS_PRCTL, func(p *program) {
-		p.load(arg(0))
-		p.differs(unix.PR_SET_DUMPABLE, unix.SECCOMP_RET_ALLOW)
-		p.load(arg(1))
-		p.equals(0, refuse(unix.EPERM))
 		p.answer(unix.SECCOMP_RET_ALLOW)
 	})
 }
