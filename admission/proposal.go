@@ -27,6 +27,8 @@ type Proposal struct {
 	Touched *gitrepo.Touched `json:"touched,omitempty"`
 	// Effect is how many VNFs end, begin and change, with the first names; "" if that isn't known, or none does.
 	Effect string `json:"effect,omitempty"`
+	// Admin says that an administrator makes the change. Nothing that is sent says so.
+	Admin bool `json:"-"`
 }
 
 // Candidate is one instance's directory as it would be.

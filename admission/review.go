@@ -117,6 +117,9 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 		return nil, err
 	}
 	v.Problems = append(v.Problems, inUse...)
+	if p.Admin {
+		view = view.ByAdmin()
+	}
 	view = view.Together(ctx, settings, p.intents())
 	review := newInstanceReview(ctx, r.Repo, view, settings)
 	for _, c := range p.Instances {

@@ -394,7 +394,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Overridden: s.auditOverride,
 		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
-		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
 		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.auditMerged,
 	}
 	if s.proposals != nil {

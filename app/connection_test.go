@@ -87,7 +87,7 @@ func TestARequestSwitchesTheCheckOfCertificatesOffOnlyWhereTheOperatorLetsIt(t *
 			if allowed && want != "true or false" {
 				want = ""
 			}
-			err := s.Permit(nil, asking(skip))
+			err := s.Permit(&desired.Settings{}, nil, asking(skip), false)
 			if want == "" && err != nil {
 				t.Errorf("allowed %v, %q: %v", allowed, skip, err)
 			}
@@ -96,7 +96,7 @@ func TestARequestSwitchesTheCheckOfCertificatesOffOnlyWhereTheOperatorLetsIt(t *
 			}
 		}
 		// What an instance has from before counts for nothing, and keeps no change from it.
-		if err := s.Permit(asking("true"), asking("true")); err != nil {
+		if err := s.Permit(&desired.Settings{}, asking("true"), asking("true"), false); err != nil {
 			t.Error(err)
 		}
 		c := asking("true").VIMConnections["lab"]

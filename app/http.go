@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/rest"
@@ -58,7 +59,7 @@ func (s *Server) handler() (http.Handler, error) {
 		}}
 	repo := apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}
 	lifecycle := sol.New(sol.Config{Config: common,
-		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
+		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: instanceSeals{s.keeper, s.repo.Settings},
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue, Proposals: s.proposed(),
 	})
 	whole := s.fresh(s.whole(lifecycle))
@@ -67,7 +68,7 @@ func (s *Server) handler() (http.Handler, error) {
 	s.pkgm = s.newPackageAPI(common)
 	mux.Handle("/vnfpkgm", s.fresh(s.pkgm))
 	mux.Handle("/vnfpkgm/", s.fresh(s.pkgm))
-	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
+	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.For(secret.ForVIMs()).Keep, Check: s.checkSettings, Reach: s.reachVIM}))
 	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.fresh(s.guardJibeAPI(s.jibeAPI())))
 	mux.Handle("/git/", s.git())

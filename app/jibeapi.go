@@ -148,6 +148,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 			respondProblem(w, status, err.Error())
 			return
 		}
+		p.Admin = auth.From(r.Context()).May(auth.Admin, "")
 		v, err := s.reviewer.Review(r.Context(), &p, steps)
 		if err == nil && p.Touched != nil {
 			// Somebody else may push it.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
@@ -32,7 +33,7 @@ type NotifyOptions struct {
 
 // newNotify makes the service of subscriptions.
 func (s *Server) newNotify() (*notify.Service, error) {
-	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Sealer: s.sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.observeNotification,
+	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.observeNotification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
 	s.serves(&c)
 	switch {

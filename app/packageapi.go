@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
@@ -34,7 +35,7 @@ func (s *Server) loadTrust() error {
 // newPackageAPI makes the VNF package management interface.
 func (s *Server) newPackageAPI(common rest.Config) *vnfpkgm.Service {
 	config := vnfpkgm.Config{
-		Config: common, Catalogue: s.packages.Catalogue, Validate: packagecheck.Validate, Settings: s.repo.Settings, Dir: s.data.Uploads(), Secrets: s.keeper, Used: s.usedPackages,
+		Config: common, Catalogue: s.packages.Catalogue, Validate: packagecheck.Validate, Settings: s.repo.Settings, Dir: s.data.Uploads(), Secrets: s.keeper.For(secret.ForUploads()), Used: s.usedPackages,
 		Trust: s.trust, Egress: s.packageSources(),
 		Subscriptions: s.notify.Subscriptions, Outbox: s.oplog, Store: s.store, Audit: s.audit,
 		Announces: func() bool { return !s.shared() || s.announcing.Load() },

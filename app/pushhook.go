@@ -147,6 +147,7 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	case p.Updates[i].Old != s.repo.Head():
 		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: git push origin HEAD:" + s.landingRef()}}}, nil
 	}
+	p.Proposal.Admin = by.who.May(auth.Admin, "")
 	return s.reviewer.Review(ctx, p.Proposal, false)
 }
 

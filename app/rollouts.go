@@ -19,6 +19,7 @@ import (
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 )
@@ -43,7 +44,7 @@ func (r rolloutRepo) ProposeMany(ctx context.Context, branch string, w desired.W
 
 // newRollouts makes the runner of rollouts.
 func (s *Server) newRollouts() (*automation.Rollouts, error) {
-	queries, err := newPrometheusQueries(s.Prometheus, s.repo.Settings, s.keeper.Resolve, s.egress.ForConfigured())
+	queries, err := newPrometheusQueries(s.Prometheus, s.repo.Settings, s.keeper.For(secret.ForVIMs()).Resolve, s.egress.ForConfigured())
 	if err != nil {
 		return nil, err
 	}

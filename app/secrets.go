@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/internal/peer"
+	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
 // secrets resolves what instances and VIMs refer to. What the installation forbids is a
@@ -39,22 +40,56 @@ func (s secrets) Peer(p *desired.Peer) (peer.Settings, error) {
 	return out, refused("em", desired.PeersFile+": "+p.Name+": ", err)
 }
 
-// Reveal is [secret.Keeper.Reveal].
+// Reveal is [secret.Scoped.Reveal] of parameters. Whether they may stand where they do was judged when they came.
 func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
-	out, err := s.Keeper.Reveal(params)
+	out, err := s.For(secret.ForParams("")).Reveal(params)
 	return out, refused("params", "", err)
 }
 
-// Permit refuses a change that brings a reference which may not be followed, or a connection
-// that is a kubeconfig or that may not be used as it is. Those that before has already are only checked when they are
-// resolved: else no change could be made any more to an instance from before the rules.
-func (s secrets) Permit(before, after *desired.Instance) error {
-	had, were := map[string]bool{}, map[string]desired.VIMConnection{}
+// seals encrypt what the reconciler writes.
+func (s *Server) seals() reconciler.Seals {
+	return reconciler.Seals{
+		Hook: s.keeper.For(secret.ForHooks()).Encrypt,
+		VIM:  s.keeper.For(secret.ForVIMs()).Encrypt,
+		Connection: func(project, endpoint, clear string) (string, error) {
+			return s.keeper.For(secret.ForConnection(project, endpoint)).Encrypt(clear)
+		},
+	}
+}
+
+// instanceSeals are [sol.Secrets]: what clients give is encrypted for the project that has the instance.
+type instanceSeals struct {
+	keeper   *secret.Keeper
+	settings func() (*desired.Settings, error)
+}
+
+// KeepParam implements [sol.Secrets].
+func (s instanceSeals) KeepParam(dir, old, plaintext string) (string, error) {
+	settings, err := s.settings()
+	if err != nil {
+		return "", err
+	}
+	return s.keeper.For(secret.ForParams(settings.ProjectNameOf(dir))).Keep(old, plaintext)
+}
+
+// KeepConnection implements [sol.Secrets].
+func (s instanceSeals) KeepConnection(dir, endpoint, old, plaintext string) (string, error) {
+	settings, err := s.settings()
+	if err != nil {
+		return "", err
+	}
+	return s.keeper.For(secret.ForConnection(settings.ProjectNameOf(dir), endpoint)).Keep(old, plaintext)
+}
+
+// Permit refuses a change that brings a reference which may not be followed there, or a connection that is a
+// kubeconfig or that may not be used as it is. Those that before has already are only checked when they are resolved:
+// else no change could be made any more to an instance from before the rules. admin says that an administrator makes the
+// change, or has made it by another door: such a person may have Jibe send what the host has to an endpoint that only the
+// instance names.
+func (s secrets) Permit(settings *desired.Settings, before, after *desired.Instance, admin bool) error {
+	were := map[string]desired.VIMConnection{}
 	if before != nil {
 		were = before.VIMConnections
-		for _, r := range before.References() {
-			had[r.Ref] = true
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.VIMConnections)) {
 		c := after.VIMConnections[name]
@@ -65,14 +100,44 @@ func (s secrets) Permit(before, after *desired.Instance) error {
 			return refused("vimConnectionInfo", "vimConnectionInfo."+name+".", err)
 		}
 	}
-	for _, r := range after.References() {
-		if had[r.Ref] {
-			continue
-		}
+	project := settings.ProjectOf(after.Dir)
+	for _, r := range settings.BringsReferences(before, after) {
 		field, _, _ := strings.Cut(r.Field, ".")
-		if err := refused(field, r.Field+": ", s.Keeper.Permit(r.Ref)); err != nil {
-			return err
+		if err := s.permit(settings, project, r, admin); err != nil {
+			return refused(field, r.Field+": ", err)
 		}
+	}
+	return nil
+}
+
+// permit is [secrets.Permit] for one reference. Its errors are [*secret.ForbiddenError].
+func (s secrets) permit(settings *desired.Settings, project *desired.Project, r desired.Reference, admin bool) error {
+	wanted := secret.ScopeAt(project.Name, r)
+	if r.IsEncrypted() {
+		switch is, err := s.ScopeOf(r.Ref); {
+		case err != nil:
+			return &secret.ForbiddenError{Reason: err.Error(), Remedy: wanted.Command(s.Recipient())}
+		case is != wanted:
+			return s.Misplaced(is, wanted)
+		}
+		return nil
+	}
+	if err := s.Keeper.Permit(r.Ref); err != nil {
+		return err
+	}
+	for _, other := range settings.References() {
+		if secret.SameSource(other.Ref, r.Ref) {
+			return &secret.ForbiddenError{Reason: r.Ref + " is what " + other.Field + " refers to, and instances never may",
+				Remedy: "name the VIM (vim: NAME), or keep this instance's secret elsewhere"}
+		}
+	}
+	if !project.MayName(r.Ref) {
+		return &secret.ForbiddenError{Reason: fmt.Sprintf("instances of project %s may not refer to %s", project.Name, r.Ref),
+			Remedy: fmt.Sprintf("have an administrator add it, or the directory or beginning that it has, to secrets in %s; or encrypt it: %s", desired.ProjectFile(project.Name), wanted.Command(s.Recipient()))}
+	}
+	if r.Connection != "" && !admin {
+		return &secret.ForbiddenError{Reason: fmt.Sprintf("%s would be sent to an endpoint that the instance itself names, %s, which needs the role admin of who pushes it", r.Ref, r.Endpoint),
+			Remedy: fmt.Sprintf("have an administrator push it, or add the VIM under %s/; or encrypt the secret for that endpoint: %s", desired.VIMDir, wanted.Command(s.Recipient()))}
 	}
 	return nil
 }

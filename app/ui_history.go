@@ -374,6 +374,7 @@ func (h *pageHistory) judge(ctx context.Context, who auth.Identity, d *gitrepo.D
 		if more = max(0, len(p.Instances)-mostReviewed); more > 0 {
 			p.Instances = p.Instances[:mostReviewed]
 		}
+		p.Admin = who.May(auth.Admin, "")
 		v, err := h.s.reviewer.Review(ctx, p, true)
 		if err != nil {
 			return nil, err

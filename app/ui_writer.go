@@ -33,16 +33,16 @@ type pageWriter struct {
 }
 
 // Judge implements [ui.Writer].
-func (w *pageWriter) Judge(ctx context.Context, _ auth.Identity, d *sol.Draft) (*ui.Verdict, error) {
-	v, err := w.s.reviewer.Review(ctx, proposalOf(d), true)
+func (w *pageWriter) Judge(ctx context.Context, who auth.Identity, d *sol.Draft) (*ui.Verdict, error) {
+	v, err := w.s.reviewer.Review(ctx, proposalOf(d, who), true)
 	if err != nil {
 		return nil, err
 	}
 	return shownVerdict(v), nil
 }
 
-func proposalOf(d *sol.Draft) *admission.Proposal {
-	return &admission.Proposal{Instances: []admission.Candidate{{Dir: d.At.Dir, Instance: d.Instance, File: d.Text()}}}
+func proposalOf(d *sol.Draft, who auth.Identity) *admission.Proposal {
+	return &admission.Proposal{Instances: []admission.Candidate{{Dir: d.At.Dir, Instance: d.Instance, File: d.Text()}}, Admin: who.May(auth.Admin, "")}
 }
 
 // DraftEdit implements [ui.Writer].
@@ -96,7 +96,7 @@ func (w *pageWriter) CommitEdit(ctx context.Context, who auth.Identity, instance
 	if lacking := admission.Lacking(who, settings, gitrepo.Touched{Dirs: []string{d.At.Dir}}); len(lacking) > 0 {
 		return "", &ui.Failure{Status: http.StatusForbidden, Title: "You may not commit this", Detail: lacking[0].Message, Remedy: "Propose it as a branch, and have somebody with that role merge it."}
 	}
-	v, err := w.s.reviewer.Review(ctx, proposalOf(d), false)
+	v, err := w.s.reviewer.Review(ctx, proposalOf(d, who), false)
 	if err != nil {
 		return "", err
 	}

@@ -51,6 +51,9 @@ type Project struct {
 	// repository or the host doesn't.
 	Hooks  bool   `json:"hooks"`
 	Quotas Quotas `json:"quotas"`
+	// Secrets are the variables and files, by their beginnings, that references of its instances may name
+	// ([Project.MayName]). The host bounds what any reference may.
+	Secrets []string `json:"secrets,omitempty"`
 	// Impersonate is the account that Jibe writes to Kubernetes as.
 	Impersonate ServiceAccount `json:"impersonate,omitzero"`
 	// Write says which requests are proposed as pull requests.

@@ -74,6 +74,7 @@ func ParseProject(file string, data []byte) (*Project, error) {
 				field{"vnfcs", func(_, v *yaml.Node) { p.Quotas.VNFCs = d.bound(v, "quotas.vnfcs") }},
 			)
 		}},
+		field{"secrets", func(_, v *yaml.Node) { p.Secrets = d.patterns(v, "secrets", d.secretPrefix) }},
 		field{"write", func(_, v *yaml.Node) { p.Write = d.writes(v) }},
 		field{"impersonate", func(_, v *yaml.Node) {
 			d.mapping(v, "impersonate",

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // The schemes of a reference to a secret.
@@ -34,7 +35,13 @@ type Reference struct {
 	// Field is its path, "params.lb.password" or "params.list[0]".
 	Field string
 	Ref   string
+	// Connection is the key in vimConnectionInfo of the connection that it stands in, "" elsewhere, and Endpoint that
+	// connection's.
+	Connection, Endpoint string
 }
+
+// IsEncrypted reports whether the value itself stands in git, unreadably. Others name what the host has.
+func (r Reference) IsEncrypted() bool { return strings.HasPrefix(r.Ref, RefAge) }
 
 // References returns the references to secrets that somebody may resolve, for a VIM or for a
 // hook: those in the instance's own connections, in its params, and in the params of its
@@ -43,9 +50,12 @@ func (in *Instance) References() []Reference {
 	var out []Reference
 	for _, name := range slices.Sorted(maps.Keys(in.VIMConnections)) {
 		c := in.VIMConnections[name]
-		at := "vimConnectionInfo." + name
+		at, before := "vimConnectionInfo."+name, len(out)
 		out = refsIn(out, at+".accessInfo", c.AccessInfo)
 		out = refsIn(out, at+".interfaceInfo", c.InterfaceInfo)
+		for i := range out[before:] {
+			out[before+i].Connection, out[before+i].Endpoint = name, c.InterfaceInfo["endpoint"]
+		}
 	}
 	out = refsIn(out, "params", in.Params)
 	return refsIn(out, "update.coordinate.params", in.Update.Coordinate.Params)

@@ -16,7 +16,7 @@ func TestTheReferencesOfAnInstanceAreAllThatSomebodyMayResolve(t *testing.T) {
 		Update: desired.UpdatePolicy{Coordinate: desired.Coordination{Params: map[string]any{"c": map[string]string{"d": "env:C"}}}},
 	}
 	want := []desired.Reference{
-		{Field: "vimConnectionInfo.v.accessInfo.bearer_token", Ref: "env:T"}, {Field: "vimConnectionInfo.v.interfaceInfo.ssl_ca_cert", Ref: "file:/ca"},
+		{Field: "vimConnectionInfo.v.accessInfo.bearer_token", Ref: "env:T", Connection: "v", Endpoint: "https://x"}, {Field: "vimConnectionInfo.v.interfaceInfo.ssl_ca_cert", Ref: "file:/ca", Connection: "v", Endpoint: "https://x"},
 		{Field: "params.a[1].deep", Ref: "age:YQ"}, {Field: "params.b", Ref: "file:/b"}, {Field: "update.coordinate.params.c.d", Ref: "env:C"},
 	}
 	if diff := cmp.Diff(want, in.References()); diff != "" {

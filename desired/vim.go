@@ -184,10 +184,10 @@ func (d *document) certificate(n *yaml.Node, where string) string {
 
 // SameEndpoint says whether two endpoints of VIMs are one, in whichever way they are
 // written.
-func SameEndpoint(a, b string) bool { return endpointForm(a) == endpointForm(b) }
+func SameEndpoint(a, b string) bool { return EndpointForm(a) == EndpointForm(b) }
 
-// endpointForm writes the endpoint of a VIM so that two ways of writing it are equal.
-func endpointForm(endpoint string) string {
+// EndpointForm writes the endpoint of a VIM so that two ways of writing it are equal.
+func EndpointForm(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
 		return endpoint

@@ -19,7 +19,7 @@ import (
 //
 // What runs is never moved or made anew by a grant: zones, images, flavours and VIMs of a VDU
 // change only where none of its units stay.
-func (f *Facts) Apply(r *Request, g *Grant, seal func(clear string) (string, error)) (next *desired.Granted, notes []string, err error) {
+func (f *Facts) Apply(r *Request, g *Grant, seal func(endpoint, clear string) (string, error)) (next *desired.Granted, notes []string, err error) {
 	if err := g.bounded(); err != nil {
 		return nil, nil, err
 	}
@@ -300,7 +300,7 @@ func (a *applying) links() error {
 }
 
 // seal makes connections of those that Jibe doesn't know yet, with their secrets encrypted.
-func (a *applying) seal(seal func(string) (string, error)) error {
+func (a *applying) seal(seal func(endpoint, clear string) (string, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(a.fresh)) {
 		c := a.fresh[name]
 		typ, ok := desired.NormalVIMType(c.VimType)
@@ -308,6 +308,10 @@ func (a *applying) seal(seal func(string) (string, error)) error {
 			return wrong("vimConnectionInfo.%s has the vimType %q, which isn't known", clip(name), clip(c.VimType))
 		}
 		out := desired.VIMConnection{VimID: c.VimID, VimType: typ, InterfaceInfo: map[string]string{}, AccessInfo: map[string]string{}, Extra: c.Extra}
+		endpoint, err := flat(c.InterfaceInfo["endpoint"])
+		if err != nil {
+			return wrong("vimConnectionInfo.%s.endpoint: %v", clip(name), err)
+		}
 		for _, part := range []struct {
 			from map[string]any
 			to   map[string]string
@@ -321,7 +325,7 @@ func (a *applying) seal(seal func(string) (string, error)) error {
 					return wrong("vimConnectionInfo.%s.%s is a reference: an NFVO gives values", clip(name), clip(key))
 				}
 				if desired.IsSecretKey(key) && text != "" {
-					if text, err = seal(text); err != nil {
+					if text, err = seal(endpoint, text); err != nil {
 						return fmt.Errorf("encrypt the connection %s that was granted: %w", name, err)
 					}
 				}

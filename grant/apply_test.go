@@ -15,6 +15,9 @@ import (
 )
 
 // seal marks what was encrypted.
+// sealFor is seal, whatever the endpoint.
+func sealFor(_, clear string) (string, error) { return seal(clear) }
+
 func seal(clear string) (string, error) {
 	return "age:" + base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat(clear, 30))), nil
 }
@@ -69,7 +72,7 @@ func zones(names ...string) []any {
 
 func TestAGrantThatSaysNothingMoreLeavesNoFile(t *testing.T) {
 	f := instantiation(t)
-	next, _, err := f.Apply(f.Request(), answer(t, f.Request(), nil), seal)
+	next, _, err := f.Apply(f.Request(), answer(t, f.Request(), nil), sealFor)
 	if err != nil || !next.IsZero() {
 		t.Fatal(next, err)
 	}
@@ -92,7 +95,7 @@ func TestZonesImagesFlavoursAndReservationsStandInTheFile(t *testing.T) {
 			},
 		}
 	})
-	next, _, err := f.Apply(r, g, seal)
+	next, _, err := f.Apply(r, g, sealFor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +137,7 @@ func TestTheVIMsOfAGrantArePutInPlaceOfTheInstances(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := instantiation(t)
 			r := f.Request()
-			next, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), seal)
+			next, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), sealFor)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +162,7 @@ func TestLinksOfAGrantStandBesideTheInstancesOwnAndInsteadOfThem(t *testing.T) {
 	}
 	next, _, err := f.Apply(r, answer(t, r, func(g map[string]any) {
 		g["extVirtualLinks"] = []any{link("mgmt", "net-granted", "CP1"), link("data", "net-data", "CP2")}
-	}), seal)
+	}), sealFor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,21 +193,21 @@ func TestAGrantNeverMakesAnewWhatStays(t *testing.T) {
 			each(r, g, "VDU1", map[string]any{"zoneId": "z-" + zone})
 		})
 	}
-	next, _, err := f.Apply(r, in("az-2"), seal)
+	next, _, err := f.Apply(r, in("az-2"), sealFor)
 	if err != nil || !next.Same(f.Instance.Granted) {
 		t.Errorf("a zone among those that it has: %+v, %v", next, err)
 	}
 	var wrong *grant.WrongError
-	if _, _, err := f.Apply(r, in("az-3"), seal); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "az-3") {
+	if _, _, err := f.Apply(r, in("az-3"), sealFor); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "az-3") {
 		t.Errorf("another zone: %v", err)
 	}
 	f.Instance.Granted = nil
-	next, notes, err := f.Apply(r, in("az-3"), seal)
+	next, notes, err := f.Apply(r, in("az-3"), sealFor)
 	if err != nil || !next.IsZero() || len(notes) != 1 || !strings.Contains(notes[0], "az-3") {
 		t.Errorf("a zone for what was made without one: %+v, %v, %v", next, notes, err)
 	}
 	f.Moves.Leaving = []string{"server-1@1"} // all of VDU1 is made anew
-	if next, _, err = f.Apply(r, in("az-3"), seal); err != nil || next.VDUs["VDU1"].Zones[0] != "az-3" {
+	if next, _, err = f.Apply(r, in("az-3"), sealFor); err != nil || next.VDUs["VDU1"].Zones[0] != "az-3" {
 		t.Errorf("%+v, %v", next, err)
 	}
 }
@@ -212,7 +215,7 @@ func TestAGrantNeverMakesAnewWhatStays(t *testing.T) {
 func TestAnInstantiationForgetsWhatWasGrantedToAFormerOne(t *testing.T) {
 	f := instantiation(t)
 	f.Instance.Granted = &desired.Granted{VDUs: map[string]desired.GrantedVDU{"VDU1": {Zones: []string{"old"}}}}
-	next, _, err := f.Apply(f.Request(), answer(t, f.Request(), nil), seal)
+	next, _, err := f.Apply(f.Request(), answer(t, f.Request(), nil), sealFor)
 	if err != nil || !next.IsZero() {
 		t.Errorf("%+v, %v", next, err)
 	}
@@ -340,7 +343,7 @@ func TestAWrongGrantIsRefusedWithWhatIsWrong(t *testing.T) {
 				}
 			}
 			r := f.Request()
-			_, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), seal)
+			_, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), sealFor)
 			var wrong *grant.WrongError
 			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want it to say %q", err, c.says)

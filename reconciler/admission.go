@@ -16,7 +16,7 @@ import (
 type admission struct {
 	resolver resolver
 	checker  *Checker
-	// permit refuses references to secrets that may not be followed; nil permits all.
+	// permit refuses references to secrets that may not be followed.
 	permit func(before, after *desired.Instance) error
 	// unused refuses to end or stop an instance that is a VIM on which others run.
 	unused func(ctx context.Context, before *desired.Instance) error
@@ -127,6 +127,36 @@ func (m admission) scales(ctx context.Context, a *attempt) error {
 	return nil
 }
 
+// judge holds the references that a change brings against the rules of now. What a door that knew its pusher let through
+// needs no role any more. Either intent may be nil.
+func (r *Reconciler) judge(before, after *desired.Instance) error {
+	if r.Permit == nil || after == nil {
+		return nil
+	}
+	settings, err := r.Repo.Settings()
+	if err != nil {
+		return fmt.Errorf("projects of the desired repository: %w", err)
+	}
+	return r.Permit(settings, before, after, r.Doors)
+}
+
+// brings is [Reconciler.judge] for an operation of which nothing was begun, before anything is resolved for it: to connect
+// is to send a credential already.
+func (m admission) brings(ctx context.Context, op *lcm.Operation) error {
+	if op.Automatic || op.State == lcm.RollingBack || len(op.Journal.Issued) > 0 {
+		return nil
+	}
+	before, err := m.resolver.read(ctx, op.Before)
+	if err != nil {
+		return err
+	}
+	after, err := m.resolver.read(ctx, op.After)
+	if err != nil {
+		return err
+	}
+	return m.permit(before, after)
+}
+
 // allowed checks a change once more: a commit that was pushed to a remote repository has met
 // no push hook of ours.
 func (m admission) allowed(ctx context.Context, a *attempt) error {
@@ -137,8 +167,12 @@ func (m admission) allowed(ctx context.Context, a *attempt) error {
 	if err == nil {
 		err = m.confine(ctx, a)
 	}
-	if err == nil && m.permit != nil {
-		err = m.permit(before, a.want.Source.Instance)
+	if err == nil {
+		was := before
+		if was != nil {
+			was = was.WithGrant()
+		}
+		err = m.permit(was, a.want.Source.Instance)
 	}
 	if err != nil || before == nil || !desired.IsInstantiated(before.State) || a.want.Objects == nil {
 		return err

@@ -311,6 +311,9 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation, record *lcm.Ins
 	if op.Type == lcm.ModifyInfo || op.State != lcm.Starting {
 		a.journal.Granted = true
 	}
+	if err := x.admission.brings(ctx, op); err != nil {
+		return nil, err
+	}
 	var err error
 	if a.want, a.drv, err = x.resolver.resolve(ctx, target, other); err != nil {
 		// The credentials of a VIM that is gone may be gone as well.

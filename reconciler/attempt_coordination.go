@@ -138,7 +138,7 @@ func (x *asking) settle(ctx context.Context, operation string, result *coordinat
 	sealed := ""
 	if len(result.Outputs) > 0 {
 		var err error
-		if sealed, err = x.h.seal(string(result.Outputs)); err != nil {
+		if sealed, err = x.h.seals.Hook(string(result.Outputs)); err != nil {
 			return hooks.Output{}, fmt.Errorf("encrypt what %s answered: %w", x.who, err)
 		}
 	}

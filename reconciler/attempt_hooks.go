@@ -39,9 +39,11 @@ type hookSteps struct {
 	traces    *traces
 	vims      providedVIMs
 	reveal    reveal
-	seal      func(clear string) (string, error)
-	timeout   time.Duration // of one hook whose VNFD says nothing
-	enqueue   func(instance string)
+	seals     Seals
+	// judge refuses references to secrets that hooks would set.
+	judge   func(before, after *desired.Instance) error
+	timeout time.Duration // of one hook whose VNFD says nothing
+	enqueue func(instance string)
 	// tenure is that in which hooks run, as the instance of member.
 	tenure tenure
 	member *members.Member
@@ -227,10 +229,17 @@ func (h *hookSteps) keepOutput(ctx context.Context, a *attempt, out hooks.Output
 	if len(out.HandOver) == 0 && found.IsZero() && len(out.VIMs) == 0 {
 		return nil
 	}
+	if inst := a.want.Source.Instance; inst != nil && len(out.Params) > 0 {
+		set := *inst
+		set.Params = found.Patch(inst.Params)
+		if err := h.judge(inst, &set); err != nil {
+			return err
+		}
+	}
 	sealed := ""
 	var err error
 	if s := string(out.HandOver); s != "" && s != "null" {
-		if sealed, err = h.seal(s); err != nil {
+		if sealed, err = h.seals.Hook(s); err != nil {
 			return fmt.Errorf("encrypt the hand-over of operation %s: %w", a.op.ID, err)
 		}
 	}

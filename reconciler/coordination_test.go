@@ -47,7 +47,8 @@ func advising(t *testing.T, packages reconciler.Packages) (w *world, r *rack, s 
 	called := make(chan string, 1000)
 	w, r, s = machines(t, func(c *reconciler.Config) {
 		c.Packages = packages
-		c.Seal = func(clear string) (string, error) { return "env:" + clear, nil }
+		c.Seals.Hook = func(clear string) (string, error) { return "env:" + clear, nil }
+		c.Seals.VIM = c.Seals.Hook
 		c.Reveal = func(params map[string]any) (map[string]any, error) {
 			out := map[string]any{}
 			for k, v := range params {

@@ -36,7 +36,7 @@ type grantSteps struct {
 	outcomes  *outcomes
 	metrics   *Metrics
 	traces    *traces
-	seal      func(clear string) (string, error)
+	seals     Seals
 	base      func() string
 	enqueue   func(instance string)
 }
@@ -225,7 +225,13 @@ func (g *grantSteps) heard(ctx context.Context, a *attempt, facts *grant.Facts, 
 		return false, call.answer.After, g.awaits(ctx, a, facts, ", who will decide later", &lcm.Grant{Location: call.answer.Location})
 	}
 	request := facts.Request()
-	granted, notes, err := facts.Apply(request, call.answer.Grant, g.seal)
+	project, err := g.revisions.whose(facts.Instance)
+	if err != nil {
+		return false, 0, err
+	}
+	granted, notes, err := facts.Apply(request, call.answer.Grant, func(endpoint, clear string) (string, error) {
+		return g.seals.Connection(project.Name, endpoint, clear)
+	})
 	if err != nil {
 		g.metrics.granted("nfvo", "wrong", 0)
 		return false, 0, err

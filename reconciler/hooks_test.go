@@ -36,7 +36,8 @@ func (d driven) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 func managed(t *testing.T) (*world, *rack, *stage) {
 	return machines(t, func(c *reconciler.Config) {
 		c.Packages = driven{}
-		c.Seal = func(clear string) (string, error) { return "env:" + clear, nil }
+		c.Seals.Hook = func(clear string) (string, error) { return "env:" + clear, nil }
+		c.Seals.VIM = c.Seals.Hook
 		c.Reveal = func(params map[string]any) (map[string]any, error) {
 			out := map[string]any{}
 			for k, v := range params {

@@ -28,11 +28,13 @@ type intentReader struct {
 	revisions revisions
 	checker   *Checker
 	problems  headProblems
-	pins      *pause
-	commits   committer
-	now       func() time.Time
-	gate      gate
-	waits     *waits
+	// judge refuses references to secrets that may not stand where a change brings them.
+	judge   func(before, after *desired.Instance) error
+	pins    *pause
+	commits committer
+	now     func() time.Time
+	gate    gate
+	waits   *waits
 	// audit records that windows were overridden.
 	audit func(ctx context.Context, op *lcm.Operation, by, reason string)
 	// running is what the VIM has of the instance.
@@ -101,6 +103,9 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 		if back, err := r.pushedBack(ctx, failed, after); back != nil || err != nil {
 			return back, err
 		}
+	}
+	if err := r.judge(before, after); err != nil {
+		return nil, err
 	}
 	if err := r.stillWaits(ctx, head); err != nil {
 		return nil, err

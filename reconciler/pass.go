@@ -50,16 +50,13 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		clocks:      clocks{r.memory, id, r.Now},
 	}
 	p.intents = &intentReader{
-		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
+		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems, judge: r.judge,
 		pins: &r.pins, commits: writes, now: r.Now, running: r.View().running, enqueue: r.Moved,
 		gate: r.gate(), waits: r.waits, audit: r.Overridden,
 	}
 	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, clocks: p.clocks}
-	seal := r.Seal
-	if seal == nil {
-		seal = func(clear string) (string, error) { return clear, nil }
-	}
-	vims := providedVIMs{id, log, r.Repo, seal, writes}
+	seals := r.Seals.complete()
+	vims := providedVIMs{id, log, r.Repo, seals.VIM, writes}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
 		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics, unseen: r.unseen, unlisted: r.unlisted,
@@ -68,7 +65,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	identity := vimIdentity{id, r.Oplog, r.vims, r.formerVIMs}
 	hooked := &hookSteps{
 		id: id, log: log, oplog: r.Oplog, revisions: r.revisions, checker: r.checker, runner: r.Hooks, underway: r.underway,
-		clocks: p.clocks, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
+		clocks: p.clocks, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, vims: vims, reveal: r.Reveal, seals: seals, judge: r.judge, timeout: r.HookTimeout, enqueue: r.Enqueue,
 		peers: r.Peers, baseURL: r.BaseURL, tenure: t, member: r.Member,
 	}
 	p.proposals = &proposalGate{
@@ -81,10 +78,10 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 			return p.repair.beside(ctx, waiting)
 		}},
 		id: id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
-		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
+		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.judge, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
-			outcomes: p.outcomes, metrics: r.Metrics, traces: r.traces, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
+			outcomes: p.outcomes, metrics: r.Metrics, traces: r.traces, seals: seals, base: r.BaseURL, enqueue: r.Enqueue,
 		},
 		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, intents: p.intents, inUse: r.inUse, failureGrace: r.FailureGrace,
 	}

@@ -72,6 +72,31 @@ type Secrets interface {
 	Connection(name string, c desired.VIMConnection) (drivers.VIM, error)
 }
 
+// Seals encrypt secrets, each for where it may be used. A nil one leaves what it is given as it is.
+type Seals struct {
+	// Hook is for what a hook hands over to the next one: Reveal gives it back.
+	Hook func(clear string) (string, error)
+	// VIM is for the files of VIMs that instances provide.
+	VIM func(clear string) (string, error)
+	// Connection is for connections of instances of the project that an NFVO gives.
+	Connection func(project, endpoint, clear string) (string, error)
+}
+
+// complete fills in what leaves all as it is.
+func (s Seals) complete() Seals {
+	asIs := func(clear string) (string, error) { return clear, nil }
+	if s.Hook == nil {
+		s.Hook = asIs
+	}
+	if s.VIM == nil {
+		s.VIM = asIs
+	}
+	if s.Connection == nil {
+		s.Connection = func(_, _, clear string) (string, error) { return clear, nil }
+	}
+	return s
+}
+
 // NFVO asks an NFVO for grants (SOL003 v3.3.1 clause 9). Its methods are called beside the
 // pipeline and may take their time. Errors are those of [grant.Client]; one that the settings
 // don't have gives no answer ([grant.ErrAway]).
@@ -98,11 +123,14 @@ type Config struct {
 	// them as they are.
 	Reveal func(params map[string]any) (map[string]any, error)
 	// Permit refuses, with a [*drivers.RefusedError], a change of an instance that brings
-	// references to secrets which may not be followed; before may be nil. nil permits all.
-	Permit func(before, after *desired.Instance) error
-	// Seal encrypts what a hook hands over to the next one, so that Reveal gives it
-	// back; nil leaves it as it is.
-	Seal func(clear string) (string, error)
+	// references to secrets which may not be followed there; before may be nil. admin says that
+	// an administrator makes it. nil permits all.
+	Permit func(settings *desired.Settings, before, after *desired.Instance, admin bool) error
+	// Doors says that whatever reaches head has passed a door that knew who brings it, and held it
+	// against their role. Where a forge has the repository, nobody is known.
+	Doors bool
+	// Seals encrypt what Jibe itself writes down.
+	Seals Seals
 	// Peers resolves how element managers and VNFs are called that coordinate; nil calls none.
 	Peers Peers
 	// BaseURL is where clients reach the API, without a slash at the end: for the links that an

@@ -16,18 +16,23 @@ import (
 type View struct {
 	r       *Reconciler
 	checker *Checker
+	// admin says that an administrator asks.
+	admin bool
 }
 
 // View returns the reconciler's read-only side.
-func (r *Reconciler) View() *View { return &View{r, r.checker} }
+func (r *Reconciler) View() *View { return &View{r: r, checker: r.checker} }
 
 // With is the view of somebody who considers other packages than those that count. It sees
 // what runs as this one does.
 func (v *View) With(packages Packages) *View {
 	other := *v.checker
 	other.packages = packages
-	return &View{v.r, &other}
+	return &View{v.r, &other, v.admin}
 }
+
+// ByAdmin is the view of an administrator who considers a change.
+func (v *View) ByAdmin() *View { return &View{v.r, v.checker, true} }
 
 // Running is everything of the instance that the VIM's cache last saw, what is
 // being deleted included. fresh is false where there is no such view now.
@@ -127,13 +132,14 @@ func (v *View) Check(ctx context.Context, settings *desired.Settings, before, af
 	if err := v.r.unused(ctx, settings, before, after); err != nil {
 		return err
 	}
-	if err := v.checker.Check(ctx, settings, before, after); err != nil || after == nil {
-		return err
-	}
-	if v.r.Permit != nil {
-		if err := v.r.Permit(before, after); err != nil {
+	// Before anything is rendered: what quotes a secret that may not stand there would tell it.
+	if after != nil && v.r.Permit != nil {
+		if err := v.r.Permit(settings, before, after, v.admin); err != nil {
 			return err
 		}
+	}
+	if err := v.checker.Check(ctx, settings, before, after); err != nil || after == nil {
+		return err
 	}
 	return v.r.vims.refused(settings, after)
 }

@@ -16,7 +16,7 @@ import (
 // edited returns the directory's files before and after the change, and the intent as read back
 // from the latter, so that exactly what will be committed is checked.
 func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (old, files desired.Files, after *desired.Instance, err error) {
-	next, err = sealer{a.Secrets.Keep, a.secretNames(ctx, now, next)}.seal(next, now)
+	next, err = a.sealer(k.head.Dir, a.secretNames(ctx, now, next)).seal(next, now)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
 	}

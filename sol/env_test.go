@@ -57,6 +57,17 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	return e
 }
 
+// seals encrypt for a project that has everything.
+type seals struct{ keeper *secret.Keeper }
+
+func (s seals) KeepParam(_, old, plaintext string) (string, error) {
+	return s.keeper.For(secret.ForParams("p")).Keep(old, plaintext)
+}
+
+func (s seals) KeepConnection(_, endpoint, old, plaintext string) (string, error) {
+	return s.keeper.For(secret.ForConnection("p", endpoint)).Keep(old, plaintext)
+}
+
 func build(t testing.TB, change ...func(*sol.Config)) *env {
 	t.Helper()
 	st, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"))
@@ -78,7 +89,7 @@ func build(t testing.TB, change ...func(*sol.Config)) *env {
 	}
 	e := &env{t: t, repo: newRepo(t), view: newView(), oplog: log, keeper: keeper, logged: &bytes.Buffer{}}
 	e.config = sol.Config{Config: rest.Config{Auth: tokens, BaseURL: base, Log: slog.New(slog.NewTextHandler(e.logged, nil))},
-		Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: keeper,
+		Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: seals{keeper},
 		Poke: func(id string) {
 			e.mu.Lock()
 			defer e.mu.Unlock()

@@ -59,7 +59,7 @@ func (a *api) idle(ctx context.Context, k *known, beside bool) (*desired.Instanc
 		}
 		return nil, rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
 	}
-	if was != nil {
+	if was != nil || len(now.References()) > 0 {
 		// A commit that didn't pass admission may be refused. No request builds on it.
 		if err := a.View.Check(ctx, was, now); err != nil {
 			return nil, rest.Problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)

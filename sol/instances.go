@@ -54,7 +54,7 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
 	}
-	in, err := sealer{a.Secrets.Keep, desired.SecretNames{}.With(pkg.VNFD.SecretParams...)}.seal(&desired.Instance{
+	in, err := a.sealer(dir, desired.SecretNames{}.With(pkg.VNFD.SecretParams...)).seal(&desired.Instance{
 		ID: id, Name: req.Name, Description: req.Description, VnfdID: req.VnfdID, Package: pkg.Tree,
 		State: desired.NotInstantiated, Metadata: rest.Object(req.Metadata),
 	}, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/rest"
 )
@@ -241,7 +242,7 @@ func TestAConnectionIsPatchedAndItsSecretsStayHidden(t *testing.T) {
 	}
 	op = e.begun(e.want(202, "PATCH", path, `{"vimConnectionInfo": {"vim1": {"accessInfo": {"bearer_token": "renewed", "username": "u", "password": "pass-word"}}}}`))
 	got = e.intent(id).VIMConnections["vim1"]
-	token, err := e.keeper.Resolve(got.AccessInfo["bearer_token"])
+	token, err := e.keeper.For(secret.ForConnection("p", got.InterfaceInfo["endpoint"])).Resolve(got.AccessInfo["bearer_token"])
 	if err != nil || token != "renewed" || got.AccessInfo["username"] != "u" || got.InterfaceInfo["ssl_ca_cert"] != "PEM" {
 		t.Errorf("%q, %v:\n%s", token, err, e.repo.text(id))
 	}

@@ -201,7 +201,7 @@ func TestWhoSubscribesByV1IsNotifiedInItsForm(t *testing.T) {
 	}
 	var service *notify.Service
 	e := setup(t, func(c *sol.Config) {
-		service, err = notify.New(notify.Config{Oplog: c.Operations, Store: st, Secrets: keeper, Egress: egress.Anywhere(), Base: base, APIs: []notify.API{sol.NotificationsV1()},
+		service, err = notify.New(notify.Config{Oplog: c.Operations, Store: st, Secrets: keeper.For(secret.ForSubscriptions()), Egress: egress.Anywhere(), Base: base, APIs: []notify.API{sol.NotificationsV1()},
 			Sees: func(who auth.Identity, _ oplog.Event) bool { return who.May(auth.Viewer, "") }})
 		if err != nil {
 			t.Fatal(err)

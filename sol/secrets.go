@@ -14,9 +14,39 @@ import (
 
 // sealer replaces credentials by references to their ciphertext.
 type sealer struct {
-	keep func(old, plaintext string) (string, error)
+	secrets Secrets
+	dir     string
+	keep    func(old, plaintext string) (string, error)
 	// names is the rule that recognizes credentials by their names.
 	names desired.SecretNames
+}
+
+// sealer seals for an instance in the directory.
+func (a *api) sealer(dir string, names desired.SecretNames) sealer {
+	return sealer{secrets: a.Secrets, dir: dir, names: names, keep: func(old, plaintext string) (string, error) {
+		return a.Secrets.KeepParam(dir, old, plaintext)
+	}}
+}
+
+// connection is the sealer of a connection. What was encrypted for another endpoint isn't kept for this one.
+func (s sealer) connection(endpoint string) sealer {
+	s.keep = func(old, plaintext string) (string, error) {
+		return s.secrets.KeepConnection(s.dir, endpoint, old, plaintext)
+	}
+	return s
+}
+
+// anew refuses credentials that a change of the endpoint would carry along: they were given for the other one.
+func (s sealer) anew(where string, c, old desired.VIMConnection) error {
+	if desired.SameEndpoint(old.InterfaceInfo["endpoint"], c.InterfaceInfo["endpoint"]) {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.AccessInfo)) {
+		if v := c.AccessInfo[key]; desired.IsRef(v) && v == old.AccessInfo[key] {
+			return rest.Problem(http.StatusBadRequest, "%s.accessInfo.%s was given for another endpoint, and isn't sent to this one: give it again together with interfaceInfo.endpoint", where, key)
+		}
+	}
+	return nil
 }
 
 // secretNames returns the rule for names of secrets, with those that the VNFDs of the
@@ -49,14 +79,21 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 	for _, name := range slices.Sorted(maps.Keys(in.VIMConnections)) {
 		c, old := in.VIMConnections[name], before.VIMConnections[name]
 		where := "vimConnectionInfo." + name
+		s, kept := s.connection(c.InterfaceInfo["endpoint"]), old
+		if !desired.SameEndpoint(old.InterfaceInfo["endpoint"], c.InterfaceInfo["endpoint"]) {
+			kept = desired.VIMConnection{}
+		}
+		if err := s.anew(where, c, old); err != nil {
+			return nil, err
+		}
 		var err error
-		if c.InterfaceInfo, err = s.flat(where+".interfaceInfo", c.InterfaceInfo, old.InterfaceInfo); err != nil {
+		if c.InterfaceInfo, err = s.flat(where+".interfaceInfo", c.InterfaceInfo, kept.InterfaceInfo); err != nil {
 			return nil, err
 		}
-		if c.AccessInfo, err = s.flat(where+".accessInfo", c.AccessInfo, old.AccessInfo); err != nil {
+		if c.AccessInfo, err = s.flat(where+".accessInfo", c.AccessInfo, kept.AccessInfo); err != nil {
 			return nil, err
 		}
-		if c.Extra, err = s.object(where+".extra", c.Extra, old.Extra, shown); err != nil {
+		if c.Extra, err = s.object(where+".extra", c.Extra, kept.Extra, shown); err != nil {
 			return nil, err
 		}
 		out.VIMConnections[name] = c

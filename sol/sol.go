@@ -72,11 +72,13 @@ type View interface {
 // repository has. The API answers 422.
 var ErrUnknownPackage = errors.New("no package repository has a package with this vnfdId")
 
-// Secrets encrypts credentials before they are committed; [secret.Keeper] is one.
+// Secrets encrypt credentials before they are committed, each for where it stands, in an instance of the directory.
+// Both return a reference to plaintext's ciphertext, and old if that is already one.
 type Secrets interface {
-	// Keep returns a reference to plaintext's ciphertext. It returns old if that is already a
-	// reference to plaintext.
-	Keep(old, plaintext string) (string, error)
+	// KeepParam is for everything but connections.
+	KeepParam(dir, old, plaintext string) (string, error)
+	// KeepConnection is for vimConnectionInfo with that endpoint.
+	KeepConnection(dir, endpoint, old, plaintext string) (string, error)
 }
 
 // Config holds what the API works with. Repo, Operations, View and Secrets are required.

@@ -32,7 +32,7 @@ func subscriptions(t *testing.T) func(*sol.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := notify.New(notify.Config{Oplog: log, Store: st, Secrets: keeper, Egress: egress.Anywhere(), Base: base})
+	service, err := notify.New(notify.Config{Oplog: log, Store: st, Secrets: keeper.For(secret.ForSubscriptions()), Egress: egress.Anywhere(), Base: base})
 	if err != nil {
 		t.Fatal(err)
 	}

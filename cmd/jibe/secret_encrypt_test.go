@@ -37,7 +37,7 @@ func TestASecretInClearIsTakenOnceItIsEncrypted(t *testing.T) {
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetIn(strings.NewReader("pa55\n"))
-	root.SetArgs([]string{"secret", "encrypt", "--recipient", keeper.Recipient()})
+	root.SetArgs([]string{"secret", "encrypt", "--recipient", keeper.Recipient(), "--project", "default"})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,44 @@ func TestASecretInClearIsTakenOnceItIsEncrypted(t *testing.T) {
 	if left := exposed(strings.Replace(text, "SECRET", `"`+sealed+`"`, 1)); len(left) > 0 {
 		t.Error(left)
 	}
-	if clear, err := keeper.Resolve(sealed); err != nil || clear != "pa55" {
+	if clear, err := keeper.For(secret.ForParams("default")).Resolve(sealed); err != nil || clear != "pa55" {
 		t.Errorf("%q, %v", clear, err)
+	}
+}
+
+func TestAValueThatIsMisplacedIsTakenAsItsRemedySays(t *testing.T) {
+	t.Parallel()
+	keeper, err := secret.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []secret.Scope{secret.ForParams("lisbon"), secret.ForConnection("lisbon", "https://K8S.example:443/"), secret.ForVIMs(), secret.ForSettings()} {
+		_, command, _ := strings.Cut(keeper.Misplaced(secret.Scope{}, wanted).Remedy, ": jibe ")
+		root := newRoot()
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetIn(strings.NewReader("pa55\n"))
+		root.SetArgs(strings.Fields(command))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%q: %v", command, err)
+			continue
+		}
+		sealed := strings.TrimSpace(out.String())
+		if is, err := keeper.ScopeOf(sealed); err != nil || is != wanted {
+			t.Errorf("%q: it is for %s: %v", command, is, err)
+		}
+		if clear, err := keeper.For(wanted).Resolve(sealed); err != nil || clear != "pa55" {
+			t.Errorf("%q: %q, %v", command, clear, err)
+		}
+	}
+	for _, args := range []string{"--for params", "--for connection --project p", "--for vim --project p", "--endpoint https://x", "--for nothing"} {
+		root := newRoot()
+		root.SetOut(&bytes.Buffer{})
+		root.SetErr(&bytes.Buffer{})
+		root.SetIn(strings.NewReader("pa55\n"))
+		root.SetArgs(append([]string{"secret", "encrypt", "--recipient", keeper.Recipient()}, strings.Fields(args)...))
+		if err := root.ExecuteContext(t.Context()); err == nil {
+			t.Errorf("%q is taken", args)
+		}
 	}
 }

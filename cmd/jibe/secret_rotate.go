@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/git"
@@ -31,6 +33,8 @@ type rotator struct {
 	data, repository, branch string
 	from, to                 secret.LockOptions
 	out                      io.Writer
+	// adopt has values that are for another place be for where they stand.
+	adopt bool
 }
 
 func newRotate() *cobra.Command {
@@ -39,7 +43,8 @@ func newRotate() *cobra.Command {
 		Use:   "rotate --data DIR",
 		Short: "Make a new key and encrypt all secrets of the desired repository for it",
 		Long: "Make a new key for the installation, and encrypt each \"age:\" value at the head of the desired repository anew,\n" +
-			"in one commit that is pushed as any other. It is run on the host; the server may run or not, and takes the key up\n" +
+			"in one commit that is pushed as any other. Values of earlier versions, which don't say what they are for, are for where\n" +
+			"they stand from then on. It is run on the host; the server may run or not, and takes the key up\n" +
 			"by itself. Run it, too, after recipients.txt in the data directory has changed, and to have a KMS or a plugin keep\n" +
 			"the key from now on (--key-…), or no longer (--former-key-… alone).\n\n" +
 			"It may be interrupted and repeated at any point: a rotation that was begun is finished first. Former keys stay in\n" +
@@ -55,6 +60,7 @@ func newRotate() *cobra.Command {
 	f.StringVar(&r.data, "data", os.Getenv("JIBE_DATA"), "data directory (or $JIBE_DATA)")
 	f.StringVar(&r.repository, "repository", "", "desired repository, where it is on a forge: a URL to which you may push (default: that of the data directory)")
 	f.StringVar(&r.branch, "branch", "main", "branch of the desired repository")
+	f.BoolVar(&r.adopt, "adopt", false, "have each value be for where it stands at head, also one that was encrypted for another place: an instance whose project has changed around it. Look first who put it there")
 	keyFlags(f, "key", &r.to)
 	keyFlags(f, "former-key", &r.from)
 	return cmd
@@ -99,7 +105,11 @@ func (r *rotator) run(ctx context.Context) (err error) {
 		return fmt.Errorf("clone the desired repository: %w", err)
 	}
 	// Nothing is begun that can't be finished.
-	outdated, err := r.each(ctx, dir, clone, func(_ string, text []byte) (int, error) { return rotation.Outdated(text) })
+	places, err := r.places(ctx, dir, clone)
+	if err != nil {
+		return err
+	}
+	outdated, err := r.each(ctx, dir, clone, func(_ string, text []byte) (int, error) { return rotation.Outdated(text, places) })
 	if err != nil {
 		return err
 	}
@@ -120,8 +130,11 @@ func (r *rotator) run(ctx context.Context) (err error) {
 		if _, err = clone.Run(ctx, "reset", "--quiet", "--hard", "FETCH_HEAD"); err != nil {
 			return err
 		}
+		if places, err = r.places(ctx, dir, clone); err != nil {
+			return err
+		}
 		done, err := r.each(ctx, dir, clone, func(path string, text []byte) (int, error) {
-			next, n, err := rotation.Encrypt(text)
+			next, n, err := rotation.Encrypt(text, places)
 			if err != nil || n == 0 {
 				return n, err
 			}
@@ -176,6 +189,34 @@ func (r *rotator) local(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
+// places finds out what the values of the clone are for: those of earlier versions don't say.
+func (r *rotator) places(ctx context.Context, dir string, clone git.Runner) (*secret.Places, error) {
+	texts := map[string][]byte{}
+	if _, err := r.each(ctx, dir, clone, func(file string, text []byte) (int, error) {
+		name, err := filepath.Rel(dir, file)
+		if name = filepath.ToSlash(name); err == nil && desired.IsSettings(name) {
+			texts[name] = text
+		}
+		return 0, err
+	}); err != nil {
+		return nil, err
+	}
+	settings, err := desired.SettingsFrom(func(name string) ([]byte, error) { return texts[name], nil }, slices.Collect(maps.Keys(texts)))
+	if err != nil {
+		return nil, fmt.Errorf("settings of the desired repository: %w", err)
+	}
+	places := secret.NewPlaces(settings)
+	places.Adopt = r.adopt
+	_, err = r.each(ctx, dir, clone, func(file string, text []byte) (int, error) {
+		name, err := filepath.Rel(dir, file)
+		if err != nil {
+			return 0, err
+		}
+		return 0, places.Add(filepath.ToSlash(name), text)
+	})
+	return places, err
+}
+
 // each calls fn for each file of the clone and adds up what it returns. An error names the file.
 func (r *rotator) each(ctx context.Context, dir string, clone git.Runner, fn func(path string, text []byte) (int, error)) (sum int, _ error) {
 	list, err := clone.Run(ctx, "ls-files", "-z")
@@ -200,6 +241,9 @@ func (r *rotator) each(ctx context.Context, dir string, clone git.Runner, fn fun
 			return 0, err
 		}
 		n, err := fn(filepath.Join(dir, name), text)
+		if errors.As(err, new(*secret.MisplacedError)) {
+			return 0, fmt.Errorf("%s: %w: encrypt the secret itself for there (jibe secret encrypt); or, if the instance's project has changed around it: jibe secret rotate --adopt", name, err)
+		}
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", name, err)
 		}

@@ -33,7 +33,7 @@ func TestARotationBesideARunningServerEncryptsAllInOneCommitAndMayBeRepeated(t *
 	}
 	ref := func() string {
 		t.Helper()
-		ref, err := keeper.Encrypt("pa55-of-the-vim")
+		ref, err := keeper.For(secret.ForVIMs()).Encrypt("pa55-of-the-vim")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestARotationBesideARunningServerEncryptsAllInOneCommitAndMayBeRepeated(t *
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := rotation.Outdated([]byte(text)); n != 0 || err != nil {
+	if n, err := rotation.Outdated([]byte(text), nil); n != 0 || err != nil {
 		t.Errorf("the server encrypts for a former key: %d, %v:\n%s", n, err, text)
 	}
 	// An interruption between the new key and the commit: the next run finishes that.
@@ -108,7 +108,7 @@ func TestARotationBesideARunningServerEncryptsAllInOneCommitAndMayBeRepeated(t *
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, err := secret.EncryptFor("age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p", "x")
+	foreign, err := secret.EncryptFor("age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p", "x", secret.ForVIMs())
 	if err != nil {
 		t.Fatal(err)
 	}

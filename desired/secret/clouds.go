@@ -41,7 +41,7 @@ func (k *Keeper) resolveCloud(v *desired.VIM) (Connection, error) {
 	bad := func(err error) (Connection, error) {
 		return Connection{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("clouds", err))
 	}
-	text, err := k.Resolve(v.Clouds)
+	text, err := k.For(ForVIMs()).Resolve(v.Clouds)
 	if err != nil {
 		return bad(err)
 	}
@@ -69,7 +69,7 @@ func (k *Keeper) resolveCloud(v *desired.VIM) (Connection, error) {
 		out.Username, out.Password, out.Project, out.ProjectDomain, out.UserDomain = nil, nil, "", "", ""
 	}
 	if c.CACert != "" && !out.Insecure {
-		pem, err := k.Resolve(desired.RefFile + c.CACert)
+		pem, err := k.outer(desired.RefFile + c.CACert)
 		if err != nil {
 			return Connection{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("cacert of cloud "+v.Cloud, err))
 		}

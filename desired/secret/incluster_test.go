@@ -36,7 +36,7 @@ func TestAVIMMayUseThePodsServiceAccountOnlyWhereTheHostSaysSo(t *testing.T) {
 		}
 	}
 	// The token isn't a file that a reference may name: it would go to any endpoint.
-	if _, err := k.Resolve("file:" + filepath.Join(dir, "token")); !errors.As(err, &no) {
+	if _, err := k.For(secret.ForVIMs()).Resolve("file:" + filepath.Join(dir, "token")); !errors.As(err, &no) {
 		t.Errorf("a reference to the token: %v", err)
 	}
 	write(t, filepath.Join(dir, "token"), "")

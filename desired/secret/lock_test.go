@@ -70,7 +70,7 @@ func keptBy(t *testing.T, options secret.LockOptions, away, back func()) {
 	}
 	reads := func(what string, k *secret.Keeper) {
 		t.Helper()
-		if got, err := k.Resolve(ref); got != "pa55" || err != nil || !bytes.Equal(k.Derive("x"), derived) {
+		if got, err := k.For(secret.ForVIMs()).Resolve(ref); got != "pa55" || err != nil || !bytes.Equal(k.Derive("x"), derived) {
 			t.Errorf("%s: %q, %v", what, got, err)
 		}
 	}
@@ -80,7 +80,7 @@ func keptBy(t *testing.T, options secret.LockOptions, away, back func()) {
 	}
 	reads("kept", k)
 	reads("a process without the lock that ran before", plain)
-	if _, err := plain.Encrypt("x"); !errors.Is(err, secret.ErrLocked) {
+	if _, err := plain.For(secret.ForVIMs()).Encrypt("x"); !errors.Is(err, secret.ErrLocked) {
 		t.Errorf("a process that can't read the new key encrypts: %v", err)
 	}
 
@@ -89,7 +89,7 @@ func keptBy(t *testing.T, options secret.LockOptions, away, back func()) {
 		t.Errorf("a start while it is away: %v", err)
 	}
 	reads("while it is away", k)
-	if _, err := k.Encrypt("x"); err != nil {
+	if _, err := k.For(secret.ForVIMs()).Encrypt("x"); err != nil {
 		t.Errorf("while it is away nothing is encrypted: %v", err)
 	}
 	if r, err := secret.BeginRotation(dir, lock, lock); !errors.Is(err, secret.ErrLocked) {

@@ -24,7 +24,7 @@ func (k *Keeper) ResolvePeer(p *desired.Peer) (peer.Settings, error) {
 			clear[f.name] = f.ref
 			continue
 		}
-		s, err := k.Resolve(f.ref)
+		s, err := k.For(ForSettings()).Resolve(f.ref)
 		if err != nil {
 			return peer.Settings{}, fmt.Errorf("resolve peer %s: %w", p.Name, of(f.name, err))
 		}

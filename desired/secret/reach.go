@@ -139,6 +139,27 @@ func (k *Keeper) Permit(ref string) error {
 	return nil
 }
 
+// SameSource reports whether two references name the same variable, or the same file, whatever links lead to it.
+func SameSource(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, isFile := strings.CutPrefix(a, desired.RefFile)
+	y, both := strings.CutPrefix(b, desired.RefFile)
+	if !isFile || !both {
+		return false
+	}
+	if filepath.Clean(x) == filepath.Clean(y) {
+		return true
+	}
+	one, err := os.Stat(x)
+	if err != nil {
+		return false // what isn't there is sent nowhere
+	}
+	other, err := os.Stat(y)
+	return err == nil && os.SameFile(one, other)
+}
+
 func (k *Keeper) permitEnv(name string) error {
 	if len(name) > len(EnvPrefix) && strings.HasPrefix(name, EnvPrefix) || slices.Contains(k.reach.Env, name) {
 		return nil

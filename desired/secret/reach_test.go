@@ -45,7 +45,7 @@ func link(t *testing.T, to, path string) string {
 // forbidden says whether the reference is refused for good, naming the reason.
 func forbidden(t *testing.T, k *secret.Keeper, ref, why string) {
 	t.Helper()
-	clear, err := k.Resolve(ref)
+	clear, err := k.For(secret.ForVIMs()).Resolve(ref)
 	no, ok := errors.AsType[*secret.ForbiddenError](err)
 	if clear != "" || !ok || !strings.Contains(no.Reason, why) || no.Remedy == "" {
 		t.Errorf("%s: %q, %v, want %s", ref, clear, err, why)
@@ -69,7 +69,7 @@ func TestAFileReferenceReachesNothingOutsideOfTheSecretDirs(t *testing.T) {
 	link(t, "loop", own+"/loop")
 
 	for ref, want := range map[string]string{good: "tok", own + "/below/token": "deep", own + "/below/../token": "tok", own + "/inside/token": "deep", "/" + good: "tok"} {
-		if got, err := k.Resolve("file:" + ref); err != nil || got != want {
+		if got, err := k.For(secret.ForVIMs()).Resolve("file:" + ref); err != nil || got != want {
 			t.Errorf("%s: %q, %v", ref, got, err)
 		}
 		if err := k.Permit("file:" + ref); err != nil {
@@ -87,7 +87,7 @@ func TestAFileReferenceReachesNothingOutsideOfTheSecretDirs(t *testing.T) {
 		forbidden(t, k, "file:"+own+"/"+name, "leads out of "+own+" by a symbolic link")
 	}
 	for _, name := range []string{"none", "loop", "below", ""} {
-		if _, err := k.Resolve("file:" + own + "/" + name); !errors.Is(err, secret.ErrMissing) {
+		if _, err := k.For(secret.ForVIMs()).Resolve("file:" + own + "/" + name); !errors.Is(err, secret.ErrMissing) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestAFileReferenceReachesNothingOutsideOfTheSecretDirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{foreign: "foreign", own + "/below/token": "deep"} {
-		if got, err := two.Resolve("file:" + ref); err != nil || got != want {
+		if got, err := two.For(secret.ForVIMs()).Resolve("file:" + ref); err != nil || got != want {
 			t.Errorf("%s: %q, %v", ref, got, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestWhatTheRefusalOfAFileAdvisesNeverGivesJibesOwnFilesAway(t *testing.T) {
 	}
 	k := open(t, data)
 	for ref, want := range map[string]bool{"/etc/jibe/kubeconfig": true, data + "/identity.age": false, data + "/x/y": false, filepath.Dir(data) + "/x": false, "/x": false} {
-		_, err := k.Resolve("file:" + ref)
+		_, err := k.For(secret.ForVIMs()).Resolve("file:" + ref)
 		if err == nil || strings.Contains(err.Error(), "--secret-dir "+filepath.Dir(ref)) != want {
 			t.Errorf("%s: %v", ref, err)
 		}
@@ -127,7 +127,7 @@ func TestAnEnvReferenceReachesOnlyVariablesThatAreForIt(t *testing.T) {
 		t.Setenv(name, "value")
 	}
 	for _, name := range []string{"JIBE_SECRET_A", "OS_PASSWORD"} {
-		if got, err := k.Resolve("env:" + name); err != nil || got != "value" || k.Permit("env:"+name) != nil {
+		if got, err := k.For(secret.ForVIMs()).Resolve("env:" + name); err != nil || got != "value" || k.Permit("env:"+name) != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestAKubeconfigThatNamesACommandIsRefusedWhateverReferenceHoldsIt(t *testin
 		"clusters: [{name: c, cluster: {server: 'https://h'}}]\nusers: [{name: u, user: {exec: {command: id, apiVersion: client.authentication.k8s.io/v1}}}]\n"
 	data := t.TempDir()
 	k := open(t, data)
-	sealed, err := k.Encrypt(conf)
+	sealed, err := k.For(secret.ForVIMs()).Encrypt(conf)
 	if err != nil {
 		t.Fatal(err)
 	}

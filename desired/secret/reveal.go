@@ -9,11 +9,11 @@ import (
 
 // Reveal returns a deep copy of params in which each reference is what it stands for;
 // all other values are as they were. An error names the entry.
-func (k *Keeper) Reveal(params map[string]any) (map[string]any, error) {
+func (s Scoped) Reveal(params map[string]any) (map[string]any, error) {
 	if params == nil {
 		return nil, nil
 	}
-	out, err := k.reveal("", walk(params, func(map[string]any) {}))
+	out, err := s.reveal("", walk(params, func(map[string]any) {}))
 	if err != nil {
 		return nil, err
 	}
@@ -21,20 +21,20 @@ func (k *Keeper) Reveal(params map[string]any) (map[string]any, error) {
 }
 
 // reveal changes v, which is nobody else's, in place where it can.
-func (k *Keeper) reveal(at string, v any) (any, error) {
+func (s Scoped) reveal(at string, v any) (any, error) {
 	switch v := v.(type) {
 	case string:
 		if !IsRef(v) {
 			return v, nil
 		}
-		clear, err := k.Resolve(v)
+		clear, err := s.Resolve(v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		return clear, nil
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			e, err := k.reveal(strings.TrimPrefix(at+"."+key, "."), v[key])
+			e, err := s.reveal(strings.TrimPrefix(at+"."+key, "."), v[key])
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +42,7 @@ func (k *Keeper) reveal(at string, v any) (any, error) {
 		}
 	case map[string]string:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			e, err := k.reveal(strings.TrimPrefix(at+"."+key, "."), v[key])
+			e, err := s.reveal(strings.TrimPrefix(at+"."+key, "."), v[key])
 			if err != nil {
 				return nil, err
 			}
@@ -50,7 +50,7 @@ func (k *Keeper) reveal(at string, v any) (any, error) {
 		}
 	case []any:
 		for i := range v {
-			e, err := k.reveal(fmt.Sprintf("%s[%d]", at, i), v[i])
+			e, err := s.reveal(fmt.Sprintf("%s[%d]", at, i), v[i])
 			if err != nil {
 				return nil, err
 			}

@@ -15,7 +15,7 @@ import (
 func TestParametersAreRevealedWhereverAReferenceStands(t *testing.T) {
 	outside := t.TempDir()
 	k := reaching(t, outside)
-	sealed, err := k.Encrypt("hunter2")
+	sealed, err := k.For(secret.ForVIMs()).Encrypt("hunter2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestParametersAreRevealedWhereverAReferenceStands(t *testing.T) {
 		"maps":       []any{map[string]any{"a": "from-env"}},
 		"url":        "https://x", "relative": "file:below", "count": 3, "on": true, "nothing": nil,
 	}
-	got, err := k.Reveal(in)
+	got, err := k.For(secret.ForVIMs()).Reveal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestParametersAreRevealedWhereverAReferenceStands(t *testing.T) {
 	if fmt.Sprint(in) != before {
 		t.Error("the argument was changed")
 	}
-	if none, err := k.Reveal(nil); none != nil || err != nil {
+	if none, err := k.For(secret.ForVIMs()).Reveal(nil); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
 	}
 }
@@ -74,7 +74,7 @@ func TestWhatCantBeRevealedIsNamed(t *testing.T) {
 		"file:" + secrets + "/link":                            "leads out of " + secrets + " by a symbolic link",
 		"file:" + secrets + "/../../" + filepath.Base(dir)[1:]: "is outside",
 	} {
-		got, err := k.Reveal(map[string]any{"a": []any{map[string]any{"b": ref}}})
+		got, err := k.For(secret.ForVIMs()).Reveal(map[string]any{"a": []any{map[string]any{"b": ref}}})
 		if got != nil || err == nil || !strings.HasPrefix(err.Error(), "a[0].b: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v, want %s", ref, got, err, want)
 		}

@@ -134,33 +134,54 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("line %d: the value was not encrypted for this installation's key, is damaged, or goes on in the next line: write it anew, on one line", e.Line)
 }
 
+// MisplacedError is returned for a reference in a file that is for another place.
+type MisplacedError struct {
+	// Line is where it begins, from 1.
+	Line       int
+	Is, Wanted Scope
+}
+
+func (e *MisplacedError) Error() string {
+	return fmt.Sprintf("line %d: the value is for %s, and stands where it would have to be for %s", e.Line, e.Is, e.Wanted)
+}
+
 // Outdated counts the references in a file that aren't encrypted for the current key and just the
-// recipients of today. The error is an [*UnreadableError].
-func (r *Rotation) Outdated(file []byte) (int, error) {
-	_, n, err := r.walk(file, func(string) (string, error) { return "", nil })
+// recipients of today, or don't say what they are for although the places do. The error is an [*UnreadableError].
+func (r *Rotation) Outdated(file []byte, places *Places) (int, error) {
+	_, n, err := r.walk(file, places, func(string, Scope) (string, error) { return "", nil })
 	return n, err
 }
 
-// Encrypt returns the file with those references encrypted anew, and how many there were. All else
-// stays as it is, byte by byte. The error is an [*UnreadableError], or says that something couldn't
-// be encrypted.
-func (r *Rotation) Encrypt(file []byte) ([]byte, int, error) {
-	return r.walk(file, func(clear string) (string, error) { return encrypt(clear, r.ring.recipients()...) })
+// Encrypt returns the file with those references encrypted anew, and how many there were. Each is for what it was for;
+// one of an earlier version, which doesn't say, is for where it stands. All else stays as it is, byte by byte. The error
+// is an [*UnreadableError] or a [*MisplacedError], or says that something couldn't be encrypted.
+func (r *Rotation) Encrypt(file []byte, places *Places) ([]byte, int, error) {
+	return r.walk(file, places, func(clear string, scope Scope) (string, error) {
+		return encrypt(clear, scope, r.ring.recipients()...)
+	})
 }
 
-func (r *Rotation) walk(file []byte, anew func(clear string) (string, error)) (out []byte, outdated int, _ error) {
+func (r *Rotation) walk(file []byte, places *Places, anew func(clear string, scope Scope) (string, error)) (out []byte, outdated int, _ error) {
 	at := 0
 	for _, m := range reference.FindAllIndex(file, -1) {
-		text := strings.TrimPrefix(string(file[m[0]:m[1]]), desired.RefAge)
-		clear, err := open(text, r.ring.readers()...)
+		whole := string(file[m[0]:m[1]])
+		text := strings.TrimPrefix(whole, desired.RefAge)
+		clear, scope, err := open(text, r.ring.readers()...)
 		if err != nil {
 			return nil, 0, &UnreadableError{Line: 1 + bytes.Count(file[:m[0]], []byte("\n"))}
 		}
-		if _, err := open(text, r.ring.identities[0]); err == nil && recipientsOf(text) == 1+len(r.ring.others) {
+		next := places.Of(whole)
+		switch {
+		case next.IsZero():
+			next = scope
+		case !scope.IsZero() && next != scope && !places.Adopt:
+			return nil, 0, &MisplacedError{Line: 1 + bytes.Count(file[:m[0]], []byte("\n")), Is: scope, Wanted: next}
+		}
+		if _, _, err := open(text, r.ring.identities[0]); err == nil && recipientsOf(text) == 1+len(r.ring.others) && next == scope {
 			continue
 		}
 		outdated++
-		ref, err := anew(clear)
+		ref, err := anew(clear, next)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -180,5 +201,5 @@ func recipientsOf(text string) int {
 	if err != nil {
 		return 0
 	}
-	return bytes.Count(header, []byte("\n-> "))
+	return bytes.Count(header, []byte("\n-> ")) - bytes.Count(header, []byte("\n-> "+stanzaType+" "))
 }

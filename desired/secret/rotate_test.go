@@ -25,7 +25,7 @@ func rotation(t *testing.T, dir string) *secret.Rotation {
 
 func encrypted(t *testing.T, k *secret.Keeper, clear string) string {
 	t.Helper()
-	ref, err := k.Encrypt(clear)
+	ref, err := k.For(secret.ForVIMs()).Encrypt(clear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestAProcessThatRunsTakesARotatedKeyUpAndReadsWhatWasEncryptedBefore(t *tes
 	after := encrypted(t, k, "pa55")
 	for name, keeper := range map[string]*secret.Keeper{"the one that ran": k, "one that starts": open(t, dir)} {
 		for _, ref := range []string{before, after} {
-			if got, err := keeper.Resolve(ref); got != "pa55" || err != nil {
+			if got, err := keeper.For(secret.ForVIMs()).Resolve(ref); got != "pa55" || err != nil {
 				t.Errorf("%s: %q, %v", name, got, err)
 			}
 		}
@@ -59,14 +59,14 @@ func TestAProcessThatRunsTakesARotatedKeyUpAndReadsWhatWasEncryptedBefore(t *tes
 		}
 	}
 	file := []byte("# vnf\nparams:\n  a: " + before + " # old\n  b: \"" + after + "\"\n  c: " + before + "\n")
-	if n, err := r.Outdated(file); n != 2 || err != nil {
+	if n, err := r.Outdated(file, nil); n != 2 || err != nil {
 		t.Errorf("%d values are outdated, %v", n, err)
 	}
-	next, n, err := r.Encrypt(file)
+	next, n, err := r.Encrypt(file, nil)
 	if err != nil || n != 2 || strings.Contains(string(next), before) || !strings.Contains(string(next), after) || !strings.HasPrefix(string(next), "# vnf\nparams:\n  a: age:") || !strings.Contains(string(next), " # old\n") {
 		t.Errorf("%d, %v:\n%s", n, err, next)
 	}
-	if n, err := r.Outdated(next); n != 0 || err != nil {
+	if n, err := r.Outdated(next, nil); n != 0 || err != nil {
 		t.Errorf("encrypted anew, %d are outdated, %v", n, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, secret.IdentityFile))
@@ -80,7 +80,7 @@ func TestAValueThatCannotBeReadStopsARotationBeforeItBegins(t *testing.T) {
 	ref, foreign := encrypted(t, open(t, dir), "a"), encrypted(t, open(t, t.TempDir()), "a")
 	r := rotation(t, dir)
 	for name, text := range map[string]string{"another key's": "a: x\nb: " + foreign + "\n", "cut": "a: x\nb: " + ref[:len(ref)-3] + "\n", "over two lines": "a: x\nb: " + ref[:90] + "\n   " + ref[90:] + "\n"} {
-		_, err := r.Outdated([]byte(text))
+		_, err := r.Outdated([]byte(text), nil)
 		if no, ok := errors.AsType[*secret.UnreadableError](err); !ok || no.Line != 2 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -115,14 +115,14 @@ func TestWhoIsInTheListOfRecipientsReadsWhatIsEncryptedFromThenOnAndNothingElse(
 		t.Fatal(err)
 	}
 	theirs := open(t, safe)
-	if got, err := theirs.Resolve(after); got != "pa55" || err != nil {
+	if got, err := theirs.For(secret.ForVIMs()).Resolve(after); got != "pa55" || err != nil {
 		t.Errorf("the recipient reads %q, %v", got, err)
 	}
-	if _, err := theirs.Resolve(before); !errors.Is(err, secret.ErrForeign) {
+	if _, err := theirs.For(secret.ForVIMs()).Resolve(before); !errors.Is(err, secret.ErrForeign) {
 		t.Errorf("of what was encrypted before: %v", err)
 	}
 	r := rotation(t, dir)
-	if n, err := r.Outdated([]byte(before + "\n" + after)); n != 1 || err != nil {
+	if n, err := r.Outdated([]byte(before+"\n"+after), nil); n != 1 || err != nil {
 		t.Errorf("%d are for other recipients, %v", n, err)
 	}
 	for name, bad := range map[string]struct {
@@ -133,10 +133,10 @@ func TestWhoIsInTheListOfRecipientsReadsWhatIsEncryptedFromThenOnAndNothingElse(
 		"others may write it": {other.Recipient().String() + "\n", 0o666},
 	} {
 		write(bad.text, bad.mode)
-		if _, err := k.Encrypt("x"); err == nil || strings.Contains(err.Error(), other.String()) {
+		if _, err := k.For(secret.ForVIMs()).Encrypt("x"); err == nil || strings.Contains(err.Error(), other.String()) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got, err := k.Resolve(after); got != "pa55" || err != nil {
+		if got, err := k.For(secret.ForVIMs()).Resolve(after); got != "pa55" || err != nil {
 			t.Errorf("%s: what is encrypted already isn't read: %q, %v", name, got, err)
 		}
 		if _, err := secret.Open(dir, nil); err == nil {
@@ -153,7 +153,7 @@ func FuzzKeyFiles(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	ref, err := k.Encrypt("s")
+	ref, err := k.For(secret.ForVIMs()).Encrypt("s")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -179,14 +179,14 @@ func FuzzKeyFiles(f *testing.F) {
 			return
 		}
 		defer r.Close()
-		next, n, err := r.Encrypt([]byte(file))
+		next, n, err := r.Encrypt([]byte(file), nil)
 		if err != nil {
 			return
 		}
 		if n == 0 && string(next) != file {
 			t.Error("nothing was outdated and the file has changed")
 		}
-		if left, err := r.Outdated(next); left != 0 || err != nil {
+		if left, err := r.Outdated(next, nil); left != 0 || err != nil {
 			t.Errorf("of a file that was encrypted anew %d are outdated, %v", left, err)
 		}
 	})

@@ -7,11 +7,8 @@
 package secret
 
 import (
-	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,106 +121,21 @@ func (k *Keeper) Recipient() string {
 // IsRef says whether s is a well-formed reference; see [desired.IsRef].
 func IsRef(s string) bool { return desired.IsRef(s) }
 
-// Encrypt returns the "age:…" reference that stands for plaintext. Twice the same
-// plaintext gives different references: see [Keeper.Keep].
-//
-// Who is in [RecipientsFile] can decrypt it, too. Where the key's files have become unreadable
-// nothing is encrypted: it might be for the wrong ones.
-func (k *Keeper) Encrypt(plaintext string) (string, error) {
-	ring, err := k.keys.now()
-	if err != nil {
-		return "", fmt.Errorf("encrypt secret: %w", err)
-	}
-	return encrypt(plaintext, ring.recipients()...)
-}
-
-func encrypt(plaintext string, recipients ...age.Recipient) (string, error) {
-	if len(plaintext) > maxSecret {
-		return "", fmt.Errorf("encrypt secret: it has %d bytes, at most %d are allowed", len(plaintext), maxSecret)
-	}
-	var b bytes.Buffer
-	w, err := age.Encrypt(&b, recipients...)
-	if err != nil {
-		return "", fmt.Errorf("encrypt secret: %w", err)
-	}
-	if _, err := io.WriteString(w, plaintext); err != nil {
-		return "", fmt.Errorf("encrypt secret: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return "", fmt.Errorf("encrypt secret: %w", err)
-	}
-	return desired.RefAge + base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
-}
-
-// Same says whether old is an encrypted reference to exactly plaintext.
-func (k *Keeper) Same(old, plaintext string) bool {
-	if !strings.HasPrefix(old, desired.RefAge) {
-		return false
-	}
-	was, err := k.Resolve(old)
-	return err == nil && was == plaintext
-}
-
-// Keep is Encrypt, but returns old where that stands for plaintext already, so
-// that a request which changes nothing changes no file. A plaintext that is a
-// reference itself is returned as it is.
-func (k *Keeper) Keep(old, plaintext string) (string, error) {
-	if IsRef(plaintext) {
-		return plaintext, nil
-	}
-	if k.Same(old, plaintext) {
-		return old, nil
-	}
-	return k.Encrypt(plaintext)
-}
-
-// Resolve returns what ref stands for. One newline at the end of a file is not
-// part of it. Text that isn't a reference is [ErrNotRef], also where it might
-// be the secret itself; one that the keeper's [Reach] doesn't let it follow is a
-// [*ForbiddenError]. No error repeats ref or what it stands for, but the name of a
-// variable or file.
-func (k *Keeper) Resolve(ref string) (string, error) {
+// outer resolves a reference to what is outside of git: a variable or a file.
+func (k *Keeper) outer(ref string) (string, error) {
 	if !IsRef(ref) {
 		return "", ErrNotRef
 	}
-	switch {
-	case strings.HasPrefix(ref, desired.RefEnv):
-		name := strings.TrimPrefix(ref, desired.RefEnv)
-		if err := k.permitEnv(name); err != nil {
-			return "", err
-		}
-		v, ok := os.LookupEnv(name)
-		if !ok || v == "" {
-			return "", fmt.Errorf("%w: set the environment variable %s for the process", ErrMissing, name)
-		}
-		return v, nil
-	case strings.HasPrefix(ref, desired.RefFile):
+	name, ok := strings.CutPrefix(ref, desired.RefEnv)
+	if !ok {
 		return k.resolveFile(strings.TrimPrefix(ref, desired.RefFile))
 	}
-	return k.decrypt(strings.TrimPrefix(ref, desired.RefAge))
-}
-
-func (k *Keeper) decrypt(text string) (string, error) {
-	ring, _ := k.keys.now() // the former one may still decrypt it
-	return open(text, ring.readers()...)
-}
-
-// open decrypts what follows "age:" in a reference. Its error is [ErrForeign].
-func open(text string, readers ...age.Identity) (string, error) {
-	if len(text) > 2*maxSecret {
-		return "", ErrForeign
+	if err := k.permitEnv(name); err != nil {
+		return "", err
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return "", ErrForeign
+	v, ok := os.LookupEnv(name)
+	if !ok || v == "" {
+		return "", fmt.Errorf("%w: set the environment variable %s for the process", ErrMissing, name)
 	}
-	r, err := age.Decrypt(bytes.NewReader(raw), readers...)
-	if err != nil {
-		return "", ErrForeign
-	}
-	data, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
-	if err != nil || len(data) > maxSecret {
-		return "", ErrForeign
-	}
-	return string(data), nil
+	return v, nil
 }

@@ -89,37 +89,37 @@ func TestEncryptedSecretsResolveToThemselves(t *testing.T) {
 	other := open(t, t.TempDir())
 	rapid.Check(t, func(t *rapid.T) {
 		plain := rapid.String().Draw(t, "secret")
-		ref, err := k.Encrypt(plain)
+		ref, err := k.For(secret.ForVIMs()).Encrypt(plain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !secret.IsRef(ref) || len(plain) > 8 && strings.Contains(ref, plain) {
 			t.Fatalf("reference %q", ref)
 		}
-		if got, err := again.Resolve(ref); err != nil || got != plain {
+		if got, err := again.For(secret.ForVIMs()).Resolve(ref); err != nil || got != plain {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if !k.Same(ref, plain) || k.Same(ref, plain+"x") || k.Same(plain, plain) {
+		if !k.For(secret.ForVIMs()).Same(ref, plain) || k.For(secret.ForVIMs()).Same(ref, plain+"x") || k.For(secret.ForVIMs()).Same(plain, plain) {
 			t.Fatal("Same is wrong")
 		}
-		if kept, err := k.Keep(ref, plain); err != nil || kept != ref {
+		if kept, err := k.For(secret.ForVIMs()).Keep(ref, plain); err != nil || kept != ref {
 			t.Fatalf("kept %q, %v", kept, err)
 		}
-		if fresh, err := k.Keep(ref, plain+"x"); err != nil || fresh == ref || !k.Same(fresh, plain+"x") {
+		if fresh, err := k.For(secret.ForVIMs()).Keep(ref, plain+"x"); err != nil || fresh == ref || !k.For(secret.ForVIMs()).Same(fresh, plain+"x") {
 			t.Fatalf("a changed secret kept its text: %v", err)
 		}
-		if _, err := other.Resolve(ref); !errors.Is(err, secret.ErrForeign) {
+		if _, err := other.For(secret.ForVIMs()).Resolve(ref); !errors.Is(err, secret.ErrForeign) {
 			t.Fatalf("another key: %v", err)
 		}
 		at := rapid.IntRange(len("age:"), len(ref)-1).Draw(t, "damaged at")
-		if got, err := k.Resolve(ref[:at]); err == nil {
+		if got, err := k.For(secret.ForVIMs()).Resolve(ref[:at]); err == nil {
 			t.Fatalf("a cut reference gave %q", got)
 		}
 	})
-	if kept, err := k.Keep("", "env:TOKEN"); err != nil || kept != "env:TOKEN" {
+	if kept, err := k.For(secret.ForVIMs()).Keep("", "env:TOKEN"); err != nil || kept != "env:TOKEN" {
 		t.Errorf("a reference was encrypted: %q %v", kept, err)
 	}
-	if _, err := k.Encrypt(strings.Repeat("x", 1<<20)); err == nil {
+	if _, err := k.For(secret.ForVIMs()).Encrypt(strings.Repeat("x", 1<<20)); err == nil {
 		t.Error("a huge secret was taken")
 	}
 }
@@ -161,7 +161,7 @@ func TestReferencesResolveOrSayWhatIsMissing(t *testing.T) {
 		"hunter2-in-clear":                         secret.ErrNotRef,
 		"":                                         secret.ErrNotRef,
 	} {
-		got, err := k.Resolve(ref)
+		got, err := k.For(secret.ForVIMs()).Resolve(ref)
 		switch want := want.(type) {
 		case string:
 			if err != nil || got != want {
@@ -181,7 +181,7 @@ func certificate() string {
 
 func TestAConnectionIsReadAsClientsWriteIt(t *testing.T) {
 	k := open(t, t.TempDir())
-	token, err := k.Encrypt("tok")
+	token, err := k.For(secret.ForConnection("any", "https://127.0.0.1:6443")).Encrypt("tok")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,14 +267,14 @@ func FuzzResolve(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	ref, err := k.Encrypt("x")
+	ref, err := k.For(secret.ForVIMs()).Encrypt("x")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(strings.TrimPrefix(ref, "age:"))
 	f.Add("YWdlLWVuY3J5cHRpb24ub3JnL3YxCg")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, err := k.Resolve("age:" + s); err == nil && got != "x" {
+		if got, err := k.For(secret.ForVIMs()).Resolve("age:" + s); err == nil && got != "x" {
 			t.Errorf("%q became %q", s, got)
 		}
 	})

@@ -111,7 +111,7 @@ func (s *transitServer) rotated(t *testing.T) {
 	if k, err = secret.Open(dir, lock); err != nil {
 		t.Fatalf("after the engine's former key was withdrawn: %v", err)
 	}
-	if got, err := k.Resolve(ref); got != "pa55" || err != nil {
+	if got, err := k.For(secret.ForVIMs()).Resolve(ref); got != "pa55" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := secret.Open(stolen, lock); !errors.Is(err, secret.ErrLocked) {

@@ -80,7 +80,7 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (Connection, error) {
 		if f.ref == "" {
 			continue
 		}
-		s, err := k.Resolve(f.ref)
+		s, err := k.For(ForVIMs()).Resolve(f.ref)
 		if err == nil && f.name == "kubeconfig" {
 			err = k.harmless([]byte(s))
 		}
@@ -119,6 +119,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connec
 		return bad("vimType %q isn't known: use %s or %s", c.VimType, desired.VIMKubernetes, desired.VIMOpenStack)
 	}
 	out := Connection{Name: name, Type: t, Endpoint: c.InterfaceInfo["endpoint"]}
+	secrets := k.For(ForConnection("", out.Endpoint)) // its project was judged when it came
 	if t == desired.VIMSim {
 		return out, nil
 	}
@@ -131,7 +132,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connec
 	}
 	if pem := c.InterfaceInfo["ssl_ca_cert"]; pem != "" {
 		if IsRef(pem) {
-			if pem, err = k.Resolve(pem); err != nil {
+			if pem, err = secrets.Resolve(pem); err != nil {
 				return Connection{}, fmt.Errorf("resolve VIM %s: %w", name, of("interfaceInfo.ssl_ca_cert", err))
 			}
 		}
@@ -147,7 +148,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connec
 	access := map[string]string{}
 	for key, value := range c.AccessInfo {
 		if desired.IsSecretKey(key) && value != "" || IsRef(value) {
-			if value, err = k.Resolve(value); err != nil {
+			if value, err = secrets.Resolve(value); err != nil {
 				return Connection{}, fmt.Errorf("resolve VIM %s: %w", name, of("accessInfo."+key, err))
 			}
 		}

@@ -99,7 +99,7 @@ func setup(t testing.TB, change ...func(*vnfpkgm.Config)) *env {
 	e.config = vnfpkgm.Config{
 		Config:   rest.Config{Auth: tokens, BaseURL: base, Log: slog.New(slog.NewTextHandler(e.logged, nil))},
 		Validate: packagecheck.Validate,
-		Dir:      filepath.Join(e.dir, "uploads"), Secrets: keeper, Settings: func() (*desired.Settings, error) { return &e.settings, nil },
+		Dir:      filepath.Join(e.dir, "uploads"), Secrets: keeper.For(secret.ForUploads()), Settings: func() (*desired.Settings, error) { return &e.settings, nil },
 		Used: func() func(string) bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()

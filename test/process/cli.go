@@ -27,8 +27,9 @@ func (s *Server) CLI(t testing.TB, args ...string) (stdout, stderr string, code 
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// Encrypt is a secret as anybody can encrypt it who knows the server's recipient.
-func (s *Server) Encrypt(t testing.TB, text string) string {
+// Encrypt is a secret as anybody can encrypt it who knows the server's recipient; the flags say what for, vims/ without
+// any.
+func (s *Server) Encrypt(t testing.TB, text string, flags ...string) string {
 	t.Helper()
 	identity, err := os.ReadFile(filepath.Join(s.Data, "identity.age"))
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Server) Encrypt(t testing.TB, text string) string {
 	}
 	_, recipient, _ := strings.Cut(string(identity), "# public key: ")
 	recipient, _, _ = strings.Cut(recipient, "\n")
-	cmd := exec.CommandContext(t.Context(), s.cmd.Path, "secret", "encrypt", "--recipient", recipient)
+	cmd := exec.CommandContext(t.Context(), s.cmd.Path, append([]string{"secret", "encrypt", "--recipient", recipient}, flags...)...)
 	cmd.Stdin = strings.NewReader(text)
 	sealed, err := cmd.Output()
 	if err != nil {

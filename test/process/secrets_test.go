@@ -263,7 +263,7 @@ func TestAPushWithASecretInClearIsRefusedWithoutShowingIt(t *testing.T) {
 	}
 
 	// Encrypted, it all passes and comes to run.
-	sealed := e.Encrypt(t, fmt.Sprint(params["passphrase"]))
+	sealed := e.Encrypt(t, fmt.Sprint(params["passphrase"]), "--project", "default")
 	for name := range params {
 		if name != "lcm-kubernetes-def-files" && name != "configFileName" {
 			params[name] = sealed

@@ -150,7 +150,7 @@ func (m *made) keeps(t *testing.T, s *process.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := keeper.Resolve(strings.TrimSpace(ref)); got != "pa55word-of-the-cloud" {
+	if got, err := keeper.For(secret.ForVIMs()).Resolve(strings.TrimSpace(ref)); got != "pa55word-of-the-cloud" {
 		t.Errorf("the credential in git is read as %q, %v", got, err)
 	}
 	for _, name := range []string{"store.db", "audit.jsonl"} { // what Jibe keeps has none in clear
