@@ -95,6 +95,12 @@ func (t *Target) Checks(ctx context.Context) []Check {
 		Check{Name: "certificate", Run: t.certificates},
 		Check{Name: "tokens", Run: t.tokens},
 		Check{Name: "key", Run: t.key},
+		Check{Name: "references to secrets", Timeout: time.Minute, Run: func(ctx context.Context) Finding {
+			if err != nil {
+				return skipped("the settings can't be read")
+			}
+			return t.references(ctx, settings)
+		}},
 		Check{Name: "audit log", Run: t.audit},
 		Check{Name: "hooks", Timeout: 40 * time.Second, Run: t.hooks},
 		Check{Name: "memory", Run: t.memory},

@@ -86,6 +86,7 @@ func (w *walk) run(example string, packages ...string) {
 	for name, vim := range w.vims {
 		w.vims[name] = w.server.Keep(t, vim)
 	}
+	w.vims["projects/default.yaml"] = "secrets: ['file:" + filepath.Join(w.server.Data, "secrets") + "/']\n"
 	w.server.PushFiles(t, w.vims)
 	text := string(w.file(example, "vnf.yaml"))
 	for old, now := range w.edits {

@@ -228,6 +228,31 @@ func TestAttributesAreMergedInBothStates(t *testing.T) {
 	}
 }
 
+func TestAnEndpointThatIsPatchedTakesNoCredentialAlong(t *testing.T) {
+	e, id, path := upgradable(t)
+	const elsewhere = "https://elsewhere:6443"
+	// At which nothing runs yet: a VNF isn't taken elsewhere by that.
+	merge := func(status int, endpoint, access string) answer {
+		t.Helper()
+		return e.want(status, "PATCH", path, `{"vimConnectionInfo": {"vim2": {"vimType": "kubernetes", "interfaceInfo": {"endpoint": "`+endpoint+`"}, "accessInfo": `+access+`}}}`, "Content-Type", "application/merge-patch+json")
+	}
+	e.finish(e.begun(merge(202, "https://second:6443", `{"bearer_token": "very-secret"}`)), pod("a", "VDU1", "vdu1-1"))
+	was := e.repo.text(id)
+	for _, access := range []string{`{}`, `{"username": "u"}`} {
+		if got := string(merge(400, elsewhere, access).body); !strings.Contains(got, "vimConnectionInfo.vim2.accessInfo.bearer_token was given for another endpoint") {
+			t.Errorf("%s: %s", access, got)
+		}
+	}
+	if e.repo.text(id) != was {
+		t.Errorf("a refused request has changed\n%s", e.repo.text(id))
+	}
+	e.begun(merge(202, elsewhere, `{"bearer_token": "very-secret"}`))
+	ref := e.intent(id).VIMConnections["vim2"].AccessInfo["bearer_token"]
+	if is, err := e.keeper.ScopeOf(ref); err != nil || is != secret.ForConnection("p", elsewhere) {
+		t.Errorf("it is for %s: %v", is, err)
+	}
+}
+
 func TestAConnectionIsPatchedAndItsSecretsStayHidden(t *testing.T) {
 	e, id, path := upgradable(t)
 	first := e.intent(id).VIMConnections["vim1"]

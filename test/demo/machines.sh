@@ -88,7 +88,8 @@ publish() {
 desired() {
   WORK=$DATA/work
   git clone -q "$JIBE_DATA/desired.git" "$WORK"
-  mkdir -p "$WORK/vims"
+  mkdir -p "$WORK/vims" "$WORK/projects"
+  printf 'secrets: ["file:%s/secrets/"]\n' "$JIBE_DATA" >"$WORK/projects/default.yaml"
   cp "$OS_CLIENT_CONFIG_FILE" "$JIBE_DATA/secrets/clouds.yaml"
   printf 'type: openstack\nclouds: file:%s\ncloud: %s\n' "$JIBE_DATA/secrets/clouds.yaml" "$OS_CLOUD" >"$WORK/vims/openstack-a.yaml"
   sed -i 's/^- name: packages$/&\n  hooks: true/' "$WORK/repositories.yaml"
