@@ -179,6 +179,29 @@ func TestASecretGoesNowhereButWhereItMayBeUsed(t *testing.T) {
 			}
 		}
 	}
+	for name, c := range map[string]struct{ file, text, says string }{
+		"an old value in vims/":       {"vims/new.yaml", "type: kubernetes\nendpoint: " + good + "\ncredentials: {token: '" + old + "'}\n", "--for vim"},
+		"a parameter's in vims/":      {"vims/new.yaml", "type: kubernetes\nendpoint: " + good + "\ncredentials: {token: '" + eastern + "'}\n", "--for vim"},
+		"a VIM's value in peers.yaml": {"peers.yaml", "- {name: em, type: em, endpoint: 'https://192.0.2.3', credentials: {username: u, password: '" + ofVIM + "'}}\n", "--for settings"},
+	} {
+		if err := p.pushed("root", name, map[string]string{c.file: c.text}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// What stands and couldn't come any more is found, and what can be put right by itself is.
+	unscoped, ofVIMs := "don't say what they are for: 1", "refer to what vims/ or peers.yaml refers to: instances/east/old/vnf.yaml"
+	if out, errs, _ := s.CLI(t, "doctor", "--data", data); !strings.Contains(out, unscoped) || !strings.Contains(out, ofVIMs) {
+		t.Errorf("doctor: %s%s", out, errs)
+	}
+	if out, errs, code := s.CLI(t, "secret", "rotate", "--data", data); code != 0 || !strings.Contains(out, "values encrypted anew: 4") {
+		t.Errorf("rotate: %d %s%s", code, out, errs)
+	}
+	if out, errs, _ := s.CLI(t, "doctor", "--data", data); strings.Contains(out, unscoped) || !strings.Contains(out, ofVIMs) {
+		t.Errorf("doctor after the rotation: %s%s", out, errs)
+	}
+	if err := p.pushed("east", "Copy", map[string]string{"instances/east/copy/vnf.yaml": strings.Replace(p.to.Read("instances/east/older/vnf.yaml"), "name: older2", "name: copy", 1)}); err != nil {
+		t.Errorf("within the project, a value of the rotation: %v", err)
+	}
 }
 
 func TestASecretMergedIntoAForeignPlaceIsSentNowhere(t *testing.T) {

@@ -189,5 +189,32 @@ func forbiddenSettings(keeper *secret.Keeper, settings, known *desired.Settings)
 		_, err := keeper.ResolvePeer(&settings.Peers[i])
 		refused(desired.PeersFile, p.Name+": ", err)
 	}
+	if known != nil {
+		out = append(out, unscopedSettings(keeper, settings, known)...)
+	}
+	return out
+}
+
+// unscopedSettings refuses encrypted values that don't say what they are for, and didn't stand in the same file of those
+// that are known. Others are found when they are resolved.
+func unscopedSettings(keeper *secret.Keeper, settings, known *desired.Settings) []*desired.Problem {
+	stood := map[[2]string]bool{}
+	for _, r := range known.References() {
+		file, _, _ := strings.Cut(r.Field, ": ")
+		stood[[2]string{file, r.Ref}] = true
+	}
+	var out []*desired.Problem
+	for _, r := range settings.References() {
+		file, field, _ := strings.Cut(r.Field, ": ")
+		if is, err := keeper.ScopeOf(r.Ref); err != nil || !is.IsZero() || stood[[2]string{file, r.Ref}] {
+			continue
+		}
+		wanted := secret.ForVIMs()
+		if file == desired.PeersFile {
+			wanted = secret.ForSettings()
+		}
+		no := keeper.Misplaced(secret.Scope{}, wanted)
+		out = append(out, &desired.Problem{File: file, Message: fmt.Sprintf("%q: %s", field, no.Reason), Remedy: no.Remedy})
+	}
 	return out
 }
