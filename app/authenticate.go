@@ -75,6 +75,7 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 	if callers.Keystone, err = s.Keystone.open(s); err != nil {
 		return nil, err
 	}
+	s.entrance.throttle.genuine = callers.Genuine
 	return callers, nil
 }
 

@@ -22,12 +22,17 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/lru"
 )
 
-// throttle slows down who guesses credentials: each address, and whoever claims to be somebody,
-// from wherever, may be wrong so many times at once, and so often after that. Credentials that
-// were right a while ago are let through, so that nobody is locked out by who shares his address
-// or claims his name; whether they are right still is found out as ever. Memory is bounded: what
+// throttle slows down who guesses credentials: each address, and each name of HTTP basic
+// authentication, from wherever, may be wrong so many times at once, and so often after that.
+// Credentials that were right a while ago are let through, and so is a JWT that its issuer has
+// signed, so that nobody is locked out by who shares his address or claims his name; whether they
+// are right still is found out as ever. A name that a JWT has counts for nothing: whoever can't
+// sign can't guess a signature either, and could only lock its owner out. Memory is bounded: what
 // was forgotten begins anew.
 type throttle struct {
+	// genuine reports whether a request has a JWT that its issuer has signed for this server. It is
+	// asked where the request would have to wait; nil is never.
+	genuine func(*http.Request) bool
 	now     func() time.Time
 	salt    [sha256.Size]byte
 	address pace
@@ -98,16 +103,29 @@ func (t *throttle) begin(r *http.Request, source netip.Addr) (*attempt, time.Dur
 	header := r.Header.Get("Authorization")
 	a.credentials = t.hash("credentials", header+"\x00"+r.Header.Get("X-Auth-Token"))
 	a.keys = []string{"address " + network(source).String()}
-	if claimed := claimOf(r, header); claimed != "" {
+	if claimed, guessable := claimOf(r, header); claimed != "" {
 		a.claim = t.hash("claim", claimed)
-		a.keys = append(a.keys, "claim "+a.claim)
+		if guessable {
+			a.keys = append(a.keys, "claim "+a.claim)
+		}
 	}
+	wait := t.admit(a, false)
+	if wait > 0 && t.genuine != nil && t.genuine(r) {
+		wait = t.admit(a, true)
+	}
+	return a, wait
+}
+
+// admit lets an attempt in, or says how long it has to wait. One that is known not to be a guess doesn't wait.
+func (t *throttle) admit(a *attempt, known bool) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known, _ := t.good.Get(a.credentials)
+	if !known {
+		known, _ = t.good.Get(a.credentials)
+	}
 	if known || t.trying[a.credentials] > 0 { // the same guess twice says no more than once
 		t.trying[a.credentials]++
-		return a, 0
+		return 0
 	}
 	var wait time.Duration
 	for _, key := range a.keys {
@@ -116,12 +134,12 @@ func (t *throttle) begin(r *http.Request, source netip.Addr) (*attempt, time.Dur
 		}
 	}
 	if wait > 0 {
-		return a, wait
+		return wait
 	}
 	t.take(a.keys)
 	a.taken = true
 	t.trying[a.credentials]++
-	return a, 0
+	return 0
 }
 
 // end learns how an attempt ended.
@@ -182,23 +200,23 @@ func (t *throttle) hash(kind, text string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// claimOf is who a request says that it is from, which nobody has checked: the name of HTTP basic
-// authentication, or the subject of a JWT.
-func claimOf(r *http.Request, header string) string {
-	if name, _, ok := r.BasicAuth(); ok {
-		return name
+// claimOf is who a request says that it is from, which nobody has checked: the subject of a JWT, wherever that
+// stands, or the name of HTTP basic authentication, whose password can be guessed.
+func claimOf(r *http.Request, header string) (name string, guessable bool) {
+	name, token, guessable := r.BasicAuth()
+	if !guessable {
+		_, token, _ = strings.Cut(header, " ")
 	}
-	_, token, _ := strings.Cut(header, " ")
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	if len(parts) != 3 {
-		return ""
+		return name, guessable
 	}
 	body, err := base64.RawURLEncoding.DecodeString(parts[1])
 	var claims struct{ Iss, Sub string }
 	if err != nil || json.Unmarshal(body, &claims) != nil || claims.Sub == "" {
-		return ""
+		return name, guessable
 	}
-	return claims.Iss + "\x00" + claims.Sub
+	return claims.Iss + "\x00" + claims.Sub, false
 }
 
 // seconds are a duration for Retry-After: whole ones, and at least one.

@@ -38,6 +38,18 @@ func (c *Callers) Authenticate(r *http.Request) (Identity, error) {
 	return who, err
 }
 
+// Genuine reports whether a request has a JWT that the issuer of OIDC has signed for this server, and that
+// counts now. The issuer's keys are asked for where that is due, and nothing else is asked.
+func (c *Callers) Genuine(r *http.Request) bool {
+	token, ok := tokenOf(r)
+	if !ok || c.OIDC == nil || !c.OIDC.claims(token) {
+		return false
+	}
+	_, err := c.OIDC.whose(r.Context(), token)
+
+	return err == nil
+}
+
 // certified finds the caller by the certificate of the connection.
 func (c *Callers) certified(r *http.Request) (Identity, error) {
 	if c.ClientCAs != nil {
