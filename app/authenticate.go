@@ -31,6 +31,7 @@ type OIDC struct {
 	// The claims are those of [auth.OIDCConfig]. Roles are what [auth.ParseMapping] reads, and
 	// RolesFile has more of them.
 	NameClaim, RolesClaim, ProjectsClaim string
+	IDTokens                             bool
 	Roles                                []string
 	RolesFile                            string
 }
@@ -105,12 +106,12 @@ func (k *Keystone) open(s *Server) (*auth.Keystone, error) {
 
 func (o *OIDC) open(s *Server) (*auth.OIDC, error) {
 	if o.Issuer == "" {
-		if cmp.Or(o.Audience, o.CAFile, o.NameClaim, o.RolesClaim, o.ProjectsClaim, o.RolesFile) != "" || len(o.Roles) > 0 {
+		if cmp.Or(o.Audience, o.CAFile, o.NameClaim, o.RolesClaim, o.ProjectsClaim, o.RolesFile) != "" || len(o.Roles) > 0 || o.IDTokens {
 			return nil, errors.New("the flags that begin with --oidc- need --oidc-issuer")
 		}
 		return nil, nil
 	}
-	config := auth.OIDCConfig{Issuer: o.Issuer, Audience: o.Audience, NameClaim: o.NameClaim, RolesClaim: o.RolesClaim, ProjectsClaim: o.ProjectsClaim, Log: s.Log}
+	config := auth.OIDCConfig{Issuer: o.Issuer, Audience: o.Audience, NameClaim: o.NameClaim, RolesClaim: o.RolesClaim, ProjectsClaim: o.ProjectsClaim, IDTokens: o.IDTokens, Log: s.Log}
 	var err error
 	if config.Roles, err = auth.ParseMapping(o.Roles); err != nil {
 		return nil, fmt.Errorf("--oidc-role: %w", err)

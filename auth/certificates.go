@@ -22,7 +22,8 @@ type certificate struct {
 
 // fileNames is what of a certificate names its owner: exactly one of them.
 type fileNames struct {
-	// Subject is its distinguished name as RFC 4514 writes it: "CN=nfvo,O=Example".
+	// Subject is its distinguished name as RFC 4514 writes it, in the order of the certificate:
+	// "CN=nfvo,O=Example".
 	Subject given `json:"subject"`
 	URI     given `json:"uri"`
 	DNS     given `json:"dns"`
@@ -47,6 +48,13 @@ func readCertificates(list []fileCertificate) ([]certificate, error) {
 		if len(named) != 1 {
 			return nil, fmt.Errorf("%s (%s): give one of subject, uri, dns and email", where, id.Name)
 		}
+		if fc.Subject != "" {
+			subject, err := parseSubject(string(fc.Subject))
+			if err != nil {
+				return nil, fmt.Errorf("%s (%s): %w", where, id.Name, err)
+			}
+			fc.Subject = given(subject)
+		}
 		for j, other := range out {
 			if other.Name == id.Name || other.fileNames == fc.fileNames {
 				return nil, fmt.Errorf("%s (%s): certificates[%d] has the same name, or is of the same certificate", where, id.Name, j)
@@ -57,11 +65,12 @@ func readCertificates(list []fileCertificate) ([]certificate, error) {
 	return out, nil
 }
 
-// of says whether the leaf is one that the entry names.
+// of says whether the leaf is one that the entry names. Its subject is compared as the certificate has it.
 func (c *fileNames) of(leaf *x509.Certificate) bool {
 	switch {
 	case c.Subject != "":
-		return leaf.Subject.String() == string(c.Subject)
+		subject, err := subjectText(leaf.RawSubject)
+		return err == nil && subject == string(c.Subject)
 	case c.URI != "":
 		for _, u := range leaf.URIs {
 			if u.String() == string(c.URI) {
@@ -75,6 +84,15 @@ func (c *fileNames) of(leaf *x509.Certificate) bool {
 	return c.Email != "" && slices.Contains(leaf.EmailAddresses, string(c.Email))
 }
 
+// shownSubject is the subject as a token file has to name it.
+func shownSubject(leaf *x509.Certificate) string {
+	subject, err := subjectText(leaf.RawSubject)
+	if err != nil {
+		return "a subject that can't be read"
+	}
+	return subject
+}
+
 func (t *Tokens) certified(leaf *x509.Certificate) (Identity, error) {
 	var found []Identity
 	for _, c := range t.certificates {
@@ -86,7 +104,7 @@ func (t *Tokens) certified(leaf *x509.Certificate) (Identity, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Identity{}, fmt.Errorf("%w: nobody is known by the certificate of %s", ErrUnauthenticated, nameOf(leaf.Subject.String()))
+		return Identity{}, fmt.Errorf("%w: nobody is known by the certificate of %s", ErrUnauthenticated, nameOf(shownSubject(leaf)))
 	}
 	return Identity{}, fmt.Errorf("%w: the certificate is that of %s and of %s, so that it is nobody's", ErrUnauthenticated, found[0].Name, found[1].Name)
 }

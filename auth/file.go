@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // file is the token file.
@@ -73,7 +72,7 @@ func (p *projects) UnmarshalJSON(data []byte) error {
 func (f fileIdentity) identity(issuer string) (Identity, error) {
 	id := Identity{Name: string(f.Name), Issuer: issuer, Interface: string(f.Interface), EM: string(f.EM)}
 	if !goodName(id.Name) {
-		return id, errors.New("name is missing or has a control character, < or >")
+		return id, errors.New("name is missing, or has a control character, an invisible one, < or >")
 	}
 	refuse := func(err error) (Identity, error) { return id, fmt.Errorf("(%s): %w", id.Name, err) }
 	roles := f.Roles
@@ -100,13 +99,3 @@ func (f fileIdentity) identity(issuer string) (Identity, error) {
 	}
 	return id, nil
 }
-
-// goodName says whether a name can stand in commits and logs.
-func goodName(name string) bool {
-	return name != "" && len(name) <= longestName && !strings.ContainsFunc(name, badInName)
-}
-
-// longestName bounds the name of a caller, in bytes.
-const longestName = 400
-
-func badInName(r rune) bool { return r < ' ' || r == 0x7f || r == '<' || r == '>' }

@@ -87,6 +87,9 @@ const (
 type Identity struct {
 	// Name goes into commits and operation records. It is unique within Issuer.
 	Name string `json:"name"`
+	// ID is the issuer's own id of the caller, which outlives a change of the name and doesn't come again;
+	// "" where the name is all that there is.
+	ID string `json:"id,omitempty"`
 	// Issuer says who vouches for Name: one of the Issuer constants, or the URL of an issuer
 	// of OpenID Connect.
 	Issuer      string       `json:"issuer"`
@@ -113,8 +116,11 @@ func (id Identity) MayAnywhere(role Role) bool {
 	})
 }
 
-// Is says whether both are the same caller, whatever each may do.
-func (id Identity) Is(other Identity) bool { return id.Name == other.Name && id.Issuer == other.Issuer }
+// Is says whether both are the same caller, whatever each may do. An id that both have tells, else their names
+// do; who has one isn't who hasn't.
+func (id Identity) Is(other Identity) bool {
+	return id.Issuer == other.Issuer && id.ID == other.ID && (id.ID != "" || id.Name == other.Name)
+}
 
 // String is the caller as commits and operation records name it: the name, and the issuer
 // behind it where that isn't tokens.yaml. So nobody whom another issuer vouches for is taken

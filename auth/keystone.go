@@ -64,6 +64,8 @@ type verdict struct {
 	who   Identity
 	valid bool
 	until time.Time
+	// unnamed says that the token is valid, and its user has a name that isn't taken.
+	unnamed bool
 }
 
 const (
@@ -145,6 +147,9 @@ func (k *Keystone) whose(r *http.Request, token string) (Identity, error) {
 			v, _ = got.Val.(verdict)
 		}
 	}
+	if v.unnamed {
+		return Identity{}, fmt.Errorf("%w: the name of the user or domain at Keystone has characters that are invisible, or control", ErrUnauthenticated)
+	}
 	if !v.valid {
 		return Identity{}, fmt.Errorf("%w: Keystone doesn't know the token, or not any more", ErrUnauthenticated)
 	}
@@ -181,7 +186,7 @@ func (k *Keystone) ask(ctx context.Context, key, token string) (verdict, error) 
 		}
 		return verdict{}, fmt.Errorf("%w: Keystone doesn't answer as it should", ErrUnavailable)
 	}
-	k.known.Add(key, v, len(v.who.Name))
+	k.known.Add(key, v, len(v.who.Name)+len(v.who.ID))
 	return v, nil
 }
 
@@ -233,6 +238,7 @@ type named struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Domain struct {
+		ID   string `json:"id"`
 		Name string `json:"name"`
 	} `json:"domain"`
 }
@@ -244,14 +250,19 @@ func (k *Keystone) judge(body []byte) (verdict, error) {
 		return verdict{}, fmt.Errorf("answer of Keystone isn't what its API says: %w", err)
 	}
 	t := s.Token
-	if t.User.Name == "" || t.Expires.IsZero() {
-		return verdict{}, errors.New("answer of Keystone has no name of a user, or no end of the token")
+	if t.User.Name == "" || t.User.ID == "" || t.User.Domain.ID == "" || t.User.Domain.Name == "" || t.Expires.IsZero() {
+		return verdict{}, errors.New("answer of Keystone has no name or id of a user or its domain, or no end of the token")
 	}
 	now := k.now()
 	if !now.Before(t.Expires) {
 		return verdict{until: now.Add(disbelieved)}, nil
 	}
-	v := verdict{valid: true, until: now.Add(believed), who: Identity{Name: nameOf(t.User.Name + "@" + t.Project.Name), Issuer: IssuerKeystone}}
+	// A name is unique within its domain. The last @ is the one before the domain.
+	name := t.User.Name + "@" + strings.NewReplacer("%", "%25", "@", "%40").Replace(t.User.Domain.Name)
+	if !goodName(name) || !goodName(t.User.Name) || !goodName(t.User.Domain.Name) {
+		return verdict{unnamed: true, until: now.Add(disbelieved)}, nil
+	}
+	v := verdict{valid: true, until: now.Add(believed), who: Identity{Name: name, ID: t.User.ID + "@" + t.User.Domain.ID, Issuer: IssuerKeystone}}
 	if t.Expires.Before(v.until) {
 		v.until = t.Expires
 	}

@@ -79,7 +79,7 @@ func TestATokenOfKeystoneIsValidatedThereAndGetsWhatItsRolesAllow(t *testing.T) 
 		}
 		k := configured(t, config)
 		who, err := k.Authenticate(with(token))
-		if err != nil || who.May(c.want, "") != (c.want != "") || who.MayAnywhere(Admin) || who.Issuer != IssuerKeystone || who.Name != vim.Username+"@"+vim.Project {
+		if err != nil || who.May(c.want, "") != (c.want != "") || who.MayAnywhere(Admin) || who.Issuer != IssuerKeystone || who.Name != vim.Username+"@Default" {
 			t.Errorf("%s: %+v, %v; want role %q", what, who, err, c.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestOneAnswerOfKeystoneServesManyRequestsAndEndsWithTheToken(t *testing.T) 
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		fmt.Fprintf(w, `{"token": {"expires_at": %q, "user": {"name": "ann"}, "project": {"id": "p", "name": "vnf"}, "roles": [{"name": "member"}]}}`, expires.Format("2006-01-02T15:04:05.000000Z"))
+		fmt.Fprintf(w, `{"token": {"expires_at": %q, "user": {"id": "u", "name": "ann", "domain": {"id": "d", "name": "noc"}}, "project": {"id": "p", "name": "vnf"}, "roles": [{"name": "member"}]}}`, expires.Format("2006-01-02T15:04:05.000000Z"))
 	}))
 	defer s.Close()
 	k := configured(t, KeystoneConfig{URL: s.URL + "/v3/"})
@@ -113,7 +113,7 @@ func TestOneAnswerOfKeystoneServesManyRequestsAndEndsWithTheToken(t *testing.T) 
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				if who, err := k.Authenticate(with(token)); (err == nil) != valid || valid && (who.Name != "ann@vnf" || !who.May(Operator, "")) {
+				if who, err := k.Authenticate(with(token)); (err == nil) != valid || valid && (who.Name != "ann@noc" || !who.May(Operator, "")) {
 					t.Errorf("%+v, %v", who, err)
 				}
 			})
@@ -242,8 +242,52 @@ func TestAKeystoneThatNobodyCouldUseIsRefusedAtTheStart(t *testing.T) {
 	}
 }
 
+func TestUsersOfTwoDomainsAreTwoCallers(t *testing.T) {
+	k := configured(t, KeystoneConfig{URL: "https://keystone"})
+	who := func(user, id, domain, domainID, project string) Identity {
+		t.Helper()
+		v, err := k.judge(fmt.Appendf(nil, `{"token": {"expires_at": "9999-12-31T23:59:59Z", "user": {"id": %q, "name": %q, "domain": {"id": %q, "name": %q}}, "project": {"id": "p", "name": %q}, "roles": [{"name": "member"}]}}`,
+			id, user, domainID, domain, project))
+		if err != nil || !v.valid {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		return v.who
+	}
+	alice := who("alice", "1", "A", "a", "vnf")
+	for what, other := range map[string]Identity{
+		"of another domain":           who("alice", "2", "B", "b", "vnf"),
+		"with a domain in her name":   who("alice@A", "3", "A", "a", "vnf"),
+		"whose id comes in a domain":  who("alice", "1", "B", "b", "vnf"),
+		"who is named as she was":     {Name: alice.Name, ID: "9@a", Issuer: IssuerKeystone},
+		"of an earlier version":       {Name: "alice@A", Issuer: IssuerKeystone},
+		"of another issuer":           {Name: alice.Name, ID: alice.ID, Issuer: "https://sso.example"},
+		"with a token of tokens.yaml": {Name: alice.Name, Issuer: IssuerTokens},
+	} {
+		if alice.Is(other) || other.Is(alice) || what != "who is named as she was" && what != "of an earlier version" && alice.String() == other.String() {
+			t.Errorf("alice and the one %s are one caller: %+v, %+v", what, alice, other)
+		}
+	}
+	if one, two := who("alice@B", "4", "A", "a", "vnf"), who("alice", "5", "B@A", "ba", "vnf"); one.Name == two.Name {
+		t.Errorf("both are %s", one.Name)
+	}
+	if same := who("alice", "1", "A", "a", "other"); !alice.Is(same) || same.Name != alice.Name {
+		t.Errorf("with a token of another project she is %+v", same)
+	}
+	if renamed := who("bob", "1", "A", "a", "vnf"); !alice.Is(renamed) {
+		t.Errorf("with another name she is %+v", renamed)
+	}
+	for _, answer := range []string{
+		`{"token": {"expires_at": "9999-12-31T23:59:59Z", "user": {"id": "1", "name": "alice"}}}`,
+		`{"token": {"expires_at": "9999-12-31T23:59:59Z", "user": {"name": "alice", "domain": {"id": "a", "name": "A"}}}}`,
+	} {
+		if v, err := k.judge([]byte(answer)); err == nil {
+			t.Errorf("%s: %+v", answer, v)
+		}
+	}
+}
+
 func FuzzTheAnswerOfKeystoneIsReadOrRefused(f *testing.F) {
-	f.Add(`{"token": {"expires_at": "2026-01-02T03:04:05.000000Z", "user": {"name": "ann"}, "project": {"id": "p", "name": "vnf", "domain": {"name": "Default"}}, "roles": [{"name": "member"}]}}`)
+	f.Add(`{"token": {"expires_at": "2026-01-02T03:04:05.000000Z", "user": {"id": "u", "name": "ann", "domain": {"id": "d", "name": "Default"}}, "project": {"id": "p", "name": "vnf", "domain": {"name": "Default"}}, "roles": [{"name": "member"}]}}`)
 	f.Add(`{"token": {"user": {"name": "a\n<b>"}, "expires_at": "9999-12-31T23:59:59Z"}}`)
 	k, err := NewKeystone(KeystoneConfig{URL: "https://k", Roles: map[string][]Permission{"member": {{Role: Operator}}}, Projects: []string{"vnf@Default"}})
 	if err != nil {

@@ -39,7 +39,9 @@ type OIDCConfig struct {
 	// Roles are what those may do here who have a role of the issuer's, by its name. Who has
 	// several may do what any of them allows.
 	Roles map[string][]Permission
-	Log   *slog.Logger
+	// IDTokens takes ID tokens as well, for an issuer that gives its clients nothing else for an API.
+	IDTokens bool
+	Log      *slog.Logger
 }
 
 // OIDC is an [Authenticator] for JWTs of an issuer, as SOL013 clause 8.3.2 has clients get them
@@ -145,9 +147,12 @@ func (o *OIDC) whose(ctx context.Context, token string) (Identity, error) {
 	if err := verified.Claims(&claims); err != nil {
 		return Identity{}, fmt.Errorf("%w: its claims aren't an object", ErrUnauthenticated)
 	}
+	if err := checkType(token, claims, o.config.IDTokens); err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+	}
 	name, _ := claim(claims, o.config.NameClaim).(string)
 	if !goodName(name) {
-		return Identity{}, fmt.Errorf("%w: the claim %s is no name", ErrUnauthenticated, o.config.NameClaim)
+		return Identity{}, fmt.Errorf("%w: the claim %s is no name, or has invisible characters", ErrUnauthenticated, o.config.NameClaim)
 	}
 	return Identity{Name: name, Issuer: o.config.Issuer, Permissions: o.permissions(claims)}, nil
 }
@@ -163,7 +168,7 @@ func (o *OIDC) permissions(claims map[string]any) []Permission {
 	}
 	in := texts(claim(claims, o.config.ProjectsClaim))
 	// An issuer names projects; it is the mapping that gives them all.
-	in = slices.DeleteFunc(in, func(project string) bool { return project == AllProjects || project == "" })
+	in = slices.DeleteFunc(in, func(project string) bool { return project == AllProjects || !goodName(project) })
 	confined := make([]Permission, len(all))
 	for i, p := range all {
 		confined[i] = Permission{Role: p.Role, Projects: append([]string{}, in...)}

@@ -88,7 +88,12 @@ func (i *issuer) claimsOf(change map[string]any) map[string]any {
 
 func signed(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
 	t.Helper()
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, nil)
+	return signedWith(t, alg, key, kid, nil, claims)
+}
+
+func signedWith(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, options *jose.SignerOptions, claims map[string]any) string {
+	t.Helper()
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, options)
 	if err != nil {
 		t.Fatal(err)
 	}

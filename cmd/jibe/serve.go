@@ -97,6 +97,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.OIDC.ProjectsClaim, "oidc-projects-claim", "", "claim with the names of the projects in which the caller's roles count (default: all projects that --oidc-role says)")
 	f.StringArrayVar(&o.OIDC.Roles, "oidc-role", nil, "which role here one of the issuer's stands for, as noc=operator or noc=operator@PROJECT,PROJECT; may be repeated, or hold several with commas")
 	f.StringVar(&o.OIDC.RolesFile, "oidc-roles", "", "YAML file with more of them: roles: [{theirs, role, projects}]")
+	f.BoolVar(&o.OIDC.IDTokens, "oidc-id-tokens", false, "take ID tokens as well, for an issuer that gives its clients no access token for an API")
 	f.StringVar(&o.ClientCA, "client-ca", "", "PEM file of the authorities whose certificates callers may show in place of a token: see certificates in tokens.yaml")
 	f.StringVar(&o.Audit.File, "audit", "", "file for the records of writes, refusals and failed logins; - is the standard output (default: audit.jsonl in the data directory)")
 	f.BoolVar(&o.Audit.AllowUnaudited, "allow-unaudited", false, "make changes also while no record of them can be written")

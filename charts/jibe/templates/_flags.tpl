@@ -102,6 +102,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- range .roles }}
 - {{ printf "--oidc-role=%s" . | quote }}
 {{- end }}
+{{- if .idTokens }}
+- --oidc-id-tokens
+{{- end }}
 {{- end }}
 {{- with .Values.rollouts.prometheus }}
 - {{ printf "--prometheus=%s" . | quote }}
