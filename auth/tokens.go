@@ -14,9 +14,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/jibe-vnfm/jibe/internal/private"
 )
 
 // Tokens is an [Authenticator] for static bearer tokens (RFC 6750 clause 2.1). It also knows
@@ -119,7 +120,7 @@ func load(path string) (*Tokens, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("token file: %w", err)
 	}
-	if readByOthers(info) {
+	if private.SharedWithOthers(info) {
 		return nil, info, fmt.Errorf("token file %s can be read by others (mode %04o): chmod 600 it", path, info.Mode().Perm())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
@@ -138,17 +139,6 @@ func load(path string) (*Tokens, fs.FileInfo, error) {
 
 // largestFile bounds a token file, in bytes.
 const largestFile = 4 << 20
-
-// readByOthers says whether others than this process's user can read the file, or write it. One
-// that somebody else owns and shows to this process by its group, as Kubernetes shows a Secret, is for
-// that group.
-func readByOthers(info fs.FileInfo) bool {
-	mode := info.Mode().Perm()
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() && int(owner.Gid) != 0 {
-		return mode&0o037 != 0
-	}
-	return mode&0o077 != 0
-}
 
 // create writes a temporary file and links it to path, so that nobody ever reads half of it
 // and an existing file is never replaced.

@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"net/http"
+	"strings"
 )
 
 // AnsweredError is an error with which the VIM itself answered: it is there, and refuses the credentials.
@@ -30,12 +30,15 @@ func Answered(err error) bool {
 	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return true
 	}
 
-	return alerted(err)
+	return alerted(err) || err != nil && strings.Contains(err.Error(), inClear)
 }
+
+// inClear is the text of http.ErrSchemeMismatch: what is rendered imports no net/http.
+const inClear = "server gave HTTP response to HTTPS client"
 
 // alerted reports whether a TLS alert ended the connection: the server's, such as for a client certificate that it
 // doesn't take, or this side's, for what the server said. Package crypto/tls has no type of its own for them.

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -47,8 +48,11 @@ func locked(text []byte, lock Lock) ([]byte, error) {
 
 func unlock(data []byte, lock Lock) ([]byte, error) {
 	r, err := age.Decrypt(bytes.NewReader(data), lock)
-	if err != nil {
+	if errors.Is(err, ErrLocked) {
 		return nil, fmt.Errorf("unlock it by %s: %w", lock, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unlock it by %s: what that answers isn't what the file was encrypted with, or the file is damaged: give the flags that it was made with, or restore it from a copy: %w", lock, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxSecret))
 	if err != nil {
