@@ -40,7 +40,7 @@ func (l limits) server(h http.Handler, log *slog.Logger) *http.Server {
 	// them in a row waits for what they began. What a peer doesn't read or answer ends it.
 	http2 := &http.HTTP2Config{MaxConcurrentStreams: l.streams, MaxReadFrameSize: 64 << 10, MaxDecoderHeaderTableSize: 4 << 10,
 		SendPingTimeout: l.idle, PingTimeout: l.header, WriteByteTimeout: l.write}
-	return &http.Server{HTTP2: http2, Handler: l.bound(h), ReadHeaderTimeout: l.header, IdleTimeout: l.idle, MaxHeaderBytes: l.headers, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	return &http.Server{HTTP2: http2, Handler: hardened(l.bound(h)), ReadHeaderTimeout: l.header, IdleTimeout: l.idle, MaxHeaderBytes: l.headers, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 }
 
 // bound holds bodies and answers to their times, and URIs to their length. The deadline of a body

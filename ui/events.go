@@ -199,7 +199,7 @@ func (e *events) leave(s *stream) {
 	delete(e.streams, s)
 }
 
-// endSession ends the streams of a session that was ended.
+// endSession ends the streams of a session that has ended.
 func (e *events) endSession(x *session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,6 +241,10 @@ func (e *events) number(id string) (uint64, bool) {
 // server does. Who comes back gets what they missed, or is told that anything may have changed; so does
 // a page, of what has changed since it was drawn.
 func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		// It could read nothing, but a browser with a client certificate would open streams for it until its person has no more.
+		return &Failure{Status: http.StatusForbidden, Title: "The request came from another site", Detail: "Events are for the pages of this server.", Remedy: "Open the page itself."}
+	}
 	e, v := s.events, visitorOf(r.Context())
 	one := &stream{who: v.who, session: v.session, wake: make(chan struct{}, 1), end: make(chan struct{})}
 	if e.listen(one) {

@@ -149,7 +149,6 @@ func (s *Service) logout(w http.ResponseWriter, r *http.Request) error {
 		}
 		if v.session != nil {
 			s.sessions.end(v.session)
-			s.events.endSession(v.session)
 		}
 	}
 	s.setCookie(w, "session", "")

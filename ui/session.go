@@ -37,8 +37,10 @@ type sessions struct {
 	now        func() time.Time
 	key        [sha256.Size]byte // of the tokens of forms
 
-	mu    sync.Mutex
-	of    map[[sha256.Size]byte]*session // by the digest of their id
+	mu sync.Mutex
+	of map[[sha256.Size]byte]*session // by the digest of their id
+	// ended is called with each session that has ended, however it did.
+	ended func(*session)
 	codes map[[sha256.Size]byte]code
 }
 
@@ -59,7 +61,7 @@ type code struct {
 }
 
 func newSessions(life, idle time.Duration, now func() time.Time) *sessions {
-	s := &sessions{life: life, idle: idle, now: now, of: map[[sha256.Size]byte]*session{}, codes: map[[sha256.Size]byte]code{}}
+	s := &sessions{life: life, idle: idle, now: now, of: map[[sha256.Size]byte]*session{}, ended: func(*session) {}, codes: map[[sha256.Size]byte]code{}}
 	_, _ = rand.Read(s.key[:]) // never fails
 	return s
 }
@@ -97,7 +99,7 @@ func (s *sessions) makeRoom(list []*session, most int) {
 	}
 	slices.SortFunc(list, func(a, b *session) int { return a.used.Compare(b.used) })
 	for _, x := range list[:len(list)-most+1] {
-		delete(s.of, x.digest)
+		s.drop(x)
 	}
 }
 
@@ -112,7 +114,7 @@ func (s *sessions) get(id string, touch bool) (*session, bool) {
 	}
 	now := s.now()
 	if s.over(x, now) {
-		delete(s.of, digest)
+		s.drop(x)
 		return nil, false
 	}
 	if touch {
@@ -129,14 +131,22 @@ func (s *sessions) over(x *session, now time.Time) bool {
 func (s *sessions) end(x *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.of, x.digest)
+	s.drop(x)
+}
+
+// drop takes the session out. The caller has mu.
+func (s *sessions) drop(x *session) {
+	if s.of[x.digest] == x {
+		delete(s.of, x.digest)
+		s.ended(x)
+	}
 }
 
 // sweep ends what is too old. The caller has mu.
 func (s *sessions) sweep(now time.Time) {
-	for digest, x := range s.of {
+	for _, x := range s.of {
 		if s.over(x, now) {
-			delete(s.of, digest)
+			s.drop(x)
 		}
 	}
 	for digest, c := range s.codes {

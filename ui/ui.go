@@ -125,6 +125,7 @@ func New(c Config) (*Service, error) {
 	s.sessions = newSessions(c.Session, c.Idle, time.Now)
 	s.fleet = newFleet(c.Repo, c.Operations, c.View)
 	s.events = newEvents(s.fleet, c.Log)
+	s.sessions.ended = s.events.endSession
 	c.Operations.OnRecord(s.events.operationChanged)
 	s.routes()
 	return s, nil

@@ -237,6 +237,20 @@ func (p *Tab) Expect(text string) {
 	p.seen.ignored = append(p.seen.ignored, text)
 }
 
+// Hears waits until what has the text in it stands in the console, where it may then stand.
+func (p *Tab) Hears(text string) {
+	p.t.Helper()
+	p.Expect(text)
+	kit.Eventually(p.t, func() error {
+		p.seen.mu.Lock()
+		defer p.seen.mu.Unlock()
+		if !slices.ContainsFunc(p.seen.wrong, func(line string) bool { return strings.Contains(line, text) }) {
+			return fmt.Errorf("the console doesn't say %q: %q", text, p.seen.wrong)
+		}
+		return nil
+	})
+}
+
 // Clean fails the test where an error stood in the console, the policy was broken, or a dialog
 // opened.
 func (p *Tab) Clean() {
