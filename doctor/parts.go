@@ -254,7 +254,7 @@ func clock(whose string, skew time.Duration) Finding {
 }
 
 // vim looks at a VIM. as is an account as which a project writes there, "" where none does.
-func (t *Target) vim(ctx context.Context, v *desired.VIM, as string) Finding {
+func (t *Target) vim(ctx context.Context, v *desired.VIM, settings *desired.Settings) Finding {
 	if t.VIM == nil || v.Type == desired.VIMSim {
 		return skipped("%s: nothing to reach", v.Type)
 	}
@@ -283,6 +283,11 @@ func (t *Target) vim(ctx context.Context, v *desired.VIM, as string) Finding {
 		return found(Failed, "Let the API server list the kind again (the webhook that converts it, the right to list and watch it): instances that have such objects aren't looked after until then.",
 			"%s; it can't list %s", s.Version, strings.Join(s.Unlisted, "; "))
 	}
+	if projects := exposedTo(settings, v, s.Account); len(projects) > 0 {
+		return found(Warning, "Log in as an account whose namespace no project has: pods can run as any account of their namespace.",
+			"%s; the credentials are those of service account %s, and packages of %s may make pods in its namespace", s.Version, s.Account, strings.Join(projects, ", "))
+	}
+	as := accountAt(settings, v.Name)
 	text, lacking := strings.Join(append([]string{s.Version}, s.Notes...), "; "), s.Lacking
 	switch {
 	case len(s.Unwritten) == 0:

@@ -120,7 +120,7 @@ func (t *Target) ofSettings(s *desired.Settings) (list []Check) {
 		list = append(list, Check{Name: "package source " + r.Name, Run: func(ctx context.Context) Finding { return t.remote(ctx, r.URL) }})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
-		list = append(list, Check{Name: "VIM " + name, Timeout: 30 * time.Second, Run: func(ctx context.Context) Finding { return t.vim(ctx, s.VIMs[name], accountAt(s, name)) }})
+		list = append(list, Check{Name: "VIM " + name, Timeout: 30 * time.Second, Run: func(ctx context.Context) Finding { return t.vim(ctx, s.VIMs[name], s) }})
 	}
 	if projects := proposing(s); len(projects) > 0 && t.Token == nil {
 		list = append(list, Check{Name: "proposals", Run: func(context.Context) Finding {
@@ -149,6 +149,22 @@ func accountAt(s *desired.Settings, vim string) string {
 		}
 	}
 	return ""
+}
+
+// exposedTo returns the projects whose packages may make pods in the namespace of the account as which
+// Jibe logs in to the VIM, and so run them as it. Where there are no projects, none is kept from
+// another; Jibe's own namespace in the cluster is no project's already.
+func exposedTo(s *desired.Settings, v *desired.VIM, account string) (projects []string) {
+	namespace, _, is := strings.Cut(account, "/")
+	if !is || v.InCluster || len(s.Projects) == 0 {
+		return nil
+	}
+	for _, name := range s.ProjectNames() {
+		if p := s.Project(name); p.MayUseVIM(v.Name) && p.MayUseNamespace(namespace) {
+			projects = append(projects, name)
+		}
+	}
+	return projects
 }
 
 // remote says whether git reaches the URL over a network.

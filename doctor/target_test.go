@@ -49,10 +49,43 @@ func TestAKindThatAVIMCantListHasFailed(t *testing.T) {
 	sees := drivers.Sight{Version: "Kubernetes v1", Lacking: []string{"secrets (list)"}, Unlisted: []string{`Gadget.example.com (service "gone" not found)`}}
 	x := &Target{VIM: func(context.Context, *desired.VIM) (drivers.Sight, error) { return sees, nil }}
 
-	f := x.vim(t.Context(), &desired.VIM{Name: "a", Type: "kubernetes"}, "")
+	f := x.vim(t.Context(), &desired.VIM{Name: "a", Type: "kubernetes"}, &desired.Settings{})
 
 	if f.State != Failed || !strings.Contains(f.Means, sees.Unlisted[0]) || f.Do == "" {
 		t.Errorf("doctor says %+v", f)
+	}
+}
+
+func TestAnAccountWithinReachOfPackagesIsAWarning(t *testing.T) {
+	t.Parallel()
+	core := &desired.Project{Name: "core", VIMs: []string{"a"}, Namespaces: []string{"core"}}
+	for name, c := range map[string]struct {
+		account  string
+		vim      desired.VIM
+		projects map[string]*desired.Project
+		want     State
+	}{
+		"in a namespace that no project has": {"jibe/jibe", desired.VIM{Name: "a"}, map[string]*desired.Project{"core": core}, OK},
+		"in a project's":                     {"core/jibe", desired.VIM{Name: "a"}, map[string]*desired.Project{"core": core}, Warning},
+		"at another VIM":                     {"core/jibe", desired.VIM{Name: "b"}, map[string]*desired.Project{"core": core}, OK},
+		"in one that default has":            {"jibe/jibe", desired.VIM{Name: "b"}, map[string]*desired.Project{"core": core}, Warning},
+		"of Jibe's own pod":                  {"core/jibe", desired.VIM{Name: "a", InCluster: true}, map[string]*desired.Project{"core": core}, OK},
+		"no account":                         {"", desired.VIM{Name: "a"}, map[string]*desired.Project{"core": core}, OK},
+		"no projects":                        {"core/jibe", desired.VIM{Name: "a"}, nil, OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := &Target{VIM: func(context.Context, *desired.VIM) (drivers.Sight, error) {
+				return drivers.Sight{Version: "Kubernetes v1", Account: c.account}, nil
+			}}
+			c.vim.Type = desired.VIMKubernetes
+
+			f := x.vim(t.Context(), &c.vim, &desired.Settings{Projects: c.projects})
+
+			if f.State != c.want || (f.State == Warning) != strings.Contains(f.Means, "service account "+c.account) {
+				t.Errorf("doctor says %+v", f)
+			}
+		})
 	}
 }
 

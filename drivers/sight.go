@@ -12,6 +12,9 @@ type Sight struct {
 	Timed bool
 	// Expires is when its certificate does, the zero time where it has none.
 	Expires time.Time
+	// Account is the service account of Kubernetes that the credentials are those of,
+	// "namespace/name"; "" where they are no account's, or the VIM doesn't tell.
+	Account string
 	// Lacking are rights that the credentials don't have, each in the VIM's words.
 	Lacking []string
 	// Unwritten are such rights to write. They aren't needed where projects write as accounts of

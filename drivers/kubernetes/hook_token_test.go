@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -52,6 +54,12 @@ func TestAHookOfAProjectWithAnAccountGetsATokenOfItAndNothingOfJibes(t *testing.
 	}
 	if _, err := api.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("outside of namespaces: %v", err)
+	}
+
+	// Whoever looks with a token learns whose it is, whatever else that one may not see.
+	sight, _ := kubernetes.Look(t.Context(), drivers.VIM{Name: "a", Kubeconfig: files["KUBECONFIG"]}, kubernetes.Options{Egress: egress.Anywhere()})
+	if sight.Account != bounds.Account {
+		t.Errorf("the credentials are known as those of %q: %+v", sight.Account, sight)
 	}
 
 	for account, says := range map[string]string{namespace + "/nobody": "make the service account", "nobody": "namespace/name"} {

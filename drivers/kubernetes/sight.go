@@ -9,12 +9,15 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 )
@@ -57,11 +60,30 @@ func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error
 	if err := rights.look(ctx, &s); err != nil {
 		return s, err
 	}
+	s.Account = ownAccount(ctx, objects)
 	kinds, err := newSightOfKinds(config, client)
 	if err != nil {
 		return s, err
 	}
 	return s, kinds.look(ctx, &s)
+}
+
+// ownAccount returns the service account, "namespace/name", for which the API server takes the
+// credentials; "" where they are no account's, or it doesn't tell (before Kubernetes 1.28).
+func ownAccount(ctx context.Context, client dynamic.Interface) string {
+	reviews := client.Resource(schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews"})
+	answer, err := reviews.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+
+	account, is := strings.CutPrefix(raw.String(answer.Object, "status", "userInfo", "username"), "system:serviceaccount:")
+	if !is {
+		return ""
+	}
+	return strings.Replace(account, ":", "/", 1)
 }
 
 func lookAtVersion(ctx context.Context, client *http.Client, url string) (s drivers.Sight, err error) {
