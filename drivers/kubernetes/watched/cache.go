@@ -85,6 +85,9 @@ type absence struct {
 // where no definition was seen to come.
 const lookAgain = 5 * time.Second
 
+// maxAbsent bounds how many kinds are remembered not to exist: an inventory names any.
+const maxAbsent = 1024
+
 // syncPatience is how long a reader waits for a VIM that says nothing at all.
 const syncPatience = 15 * time.Second
 
@@ -178,6 +181,9 @@ func (c *Cache) ensure(gk schema.GroupKind) error {
 	if meta.IsNoMatchError(err) {
 		// A kind that doesn't exist has no objects.
 		c.mu.Lock()
+		if len(c.absent) >= maxAbsent {
+			clear(c.absent) // which costs nothing but to look for them again
+		}
 		c.absent[gk] = absence{definitions, time.Now().Add(lookAgain)}
 		c.mu.Unlock()
 		return nil

@@ -163,6 +163,25 @@ func (f *Fact) same(g *Fact) bool {
 	return a == b
 }
 
+// maxUnusual bounds how many kinds of an inventory are looked for. Whoever may write in the namespace
+// may have written it.
+const maxUnusual = 256
+
+// unusualKinds returns the kinds that the inventory lists, none of what is no inventory.
+func (f *Fact) unusualKinds() []schema.GroupKind {
+	if f.Inventory == "" {
+		return nil
+	}
+	var kinds []schema.GroupKind
+	for name := range strings.SplitSeq(f.Inventory, ",") {
+		if len(kinds) == maxUnusual {
+			break
+		}
+		kinds = append(kinds, manifest.ParseKind(name))
+	}
+	return kinds
+}
+
 // FactOf reads the facts of an object, as the installation sees it.
 func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
 	labels, annotations, pods := u.GetLabels(), u.GetAnnotations(), manifest.PodLabels(u, gk)
@@ -170,10 +189,13 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		UID: u.GetUID(), version: parseVersion(u.GetResourceVersion()), GroupKind: gk,
 		Instance: labels[manifest.LabelInstance], vdu: labels[manifest.LabelVDU], labelled: shared(labels[manifest.LabelGeneration]),
 		Name: u.GetName(), namespace: u.GetNamespace(),
-		Digest: annotations[manifest.AnnotationDigest], Inventory: annotations[manifest.AnnotationKinds],
-		Count: -1, Deleting: u.GetDeletionTimestamp() != nil, created: u.GetCreationTimestamp().Unix(),
+		Digest: annotations[manifest.AnnotationDigest],
+		Count:  -1, Deleting: u.GetDeletionTimestamp() != nil, created: u.GetCreationTimestamp().Unix(),
 		revision: annotations["deployment.kubernetes.io/revision"],
 		Fields:   unique.Make(""), kept: keptOf(gk, u), makes: shared(pods[manifest.LabelInstance]), makesOf: shared(pods[manifest.LabelGeneration]), own: ownLabels(gk, u, pods),
+	}
+	if gk == manifest.KindConfigMap && f.Name == manifest.InventoryName(f.Instance) {
+		f.Inventory = annotations[manifest.AnnotationKinds]
 	}
 	f.belong(i, u)
 	f.Key = manifest.Key(gk, f.namespace, f.Name)

@@ -121,11 +121,11 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former 
 		needed[manifest.KindStorage], more = false, true // who may not see it waits for the claim
 	}
 	for _, f := range facts {
-		if f.Inventory == "" || !f.TopLevel() {
+		if !f.TopLevel() {
 			continue
 		}
-		for name := range strings.SplitSeq(f.Inventory, ",") {
-			if gk := manifest.ParseKind(name); !needed[gk] {
+		for _, gk := range f.unusualKinds() {
+			if !needed[gk] {
 				needed[gk], more = true, true
 			}
 		}
