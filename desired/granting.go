@@ -67,7 +67,7 @@ func (s *Settings) NFVO() (*Peer, error) {
 	if s.Granting.NFVO == nil {
 		return nil, nil
 	}
-	return s.Peer(PeerNFVO, GrantingFile, "nfvo.name", s.Granting.NFVO.Name)
+	return s.Peer("", PeerNFVO, GrantingFile, "nfvo.name", s.Granting.NFVO.Name)
 }
 
 // GrantedOperations are the types of operation that are granted (SOL003 v3.3.1 clause 9.5.4.3,

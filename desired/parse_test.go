@@ -322,14 +322,14 @@ func TestSettingsAreReadTogether(t *testing.T) {
 	if len(s.Repositories) != 1 || len(s.VIMs) != 2 || !s.VIMs["kube-a"].Default || s.VIMs["kube-b"].ID != "the-b" {
 		t.Errorf("%+v", s)
 	}
-	if em, err := s.Peer(desired.PeerEM, desired.InstanceFile, "em", "em-a"); err != nil || em.Endpoint != "https://em.example.com" {
+	if em, err := s.Peer("default", desired.PeerEM, desired.InstanceFile, "em", "em-a"); err != nil || em.Endpoint != "https://em.example.com" {
 		t.Errorf("the EM by its name: %+v, %v", em, err)
 	}
 	for name, want := range map[string]string{
 		"":     "no em is known: vnf.yaml names none, and peers.yaml has no default: it has em-a of type em (write em: <name> in vnf.yaml, or default: true at one entry of peers.yaml with type: em)",
 		"em-b": `em names "em-b", which isn't in peers.yaml: it has em-a of type em (add it there, or name another)`,
 	} {
-		if _, err := s.Peer(desired.PeerEM, desired.InstanceFile, "em", name); err == nil || err.Error() != "vnf.yaml: "+want {
+		if _, err := s.Peer("default", desired.PeerEM, desired.InstanceFile, "em", name); err == nil || err.Error() != "vnf.yaml: "+want {
 			t.Errorf("the EM %q: %v", name, err)
 		}
 	}

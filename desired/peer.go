@@ -36,6 +36,9 @@ type Peer struct {
 	Endpoint string `json:"endpoint"`
 	// Default makes it the one of its type where none is named.
 	Default bool `json:"default,omitempty"`
+	// Projects are patterns of the projects whose instances it is for; empty is all. A VNF that is
+	// asked learns the password: one that projects share, they tell each other.
+	Projects []string `json:"projects,omitempty"`
 	// CACert is PEM, or a reference to it; "" trusts whom the system trusts.
 	CACert      string          `json:"caCert,omitempty"`
 	Credentials PeerCredentials `json:"credentials,omitzero"`
@@ -55,20 +58,30 @@ type PeerCredentials struct {
 	ClientKey      string `json:"clientKey,omitempty"`
 }
 
-// Peer returns the peer of a type by name; "" names the default one. The error is a [*Problem]
-// that says what is missing; field of file is what may name it.
-func (s *Settings) Peer(kind, file, field, name string) (*Peer, error) {
+// Peer returns the peer of a type for instances of the project, by name; "" names the default one,
+// and of two defaults the one that names projects. The error is a [*Problem] that says what is
+// missing; field of file is what may name it.
+func (s *Settings) Peer(project, kind, file, field, name string) (*Peer, error) {
 	var known []string
-	for i, p := range s.Peers {
-		if p.Type != kind {
+	var found *Peer
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		if p.Type != kind || len(p.Projects) > 0 && !matchesAny(p.Projects, project) {
 			continue
 		}
-		if p.Name == name || name == "" && p.Default {
-			return &s.Peers[i], nil
+		if (p.Name == name || name == "" && p.Default) && (found == nil || len(p.Projects) > 0) {
+			found = p
 		}
 		known = append(known, p.Name)
 	}
+	if found != nil {
+		return found, nil
+	}
+
 	list := "it has none of type " + kind
+	if project != "" {
+		list += " for project " + project
+	}
 	if len(known) > 0 {
 		slices.Sort(known)
 		list = fmt.Sprintf("it has %s of type %s", strings.Join(known, ", "), kind)
@@ -94,25 +107,31 @@ func ParsePeers(file string, data []byte) ([]Peer, error) {
 		return nil, d.err()
 	}
 	var out []Peer
-	names, defaults := map[string]int{}, map[string]string{}
+	names := map[string]int{}
 	for i, c := range n.Content {
 		p := d.peer(c, fmt.Sprintf("[%d]", i))
 		if first, ok := names[p.Name]; ok && p.Name != "" {
 			d.fail(c, "rename one of them", "peer %q is given twice, first in line %d", p.Name, first)
 		}
-		if other, ok := defaults[p.Type]; ok && p.Default {
-			d.fail(c, "keep default: true at one of them", "%q and %q are both the default of type %s", other, p.Name, p.Type)
+		if at := slices.IndexFunc(out, p.competes); at >= 0 {
+			d.fail(c, "keep default: true at one of them", "%q and %q are both the default of type %s", out[at].Name, p.Name, p.Type)
 		}
 		names[p.Name] = c.Line
-		if p.Default {
-			defaults[p.Type] = p.Name
-		}
 		out = append(out, p)
 	}
 	if err := d.err(); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// competes reports whether both are the default of one type for one project.
+func (p *Peer) competes(other Peer) bool {
+	if !p.Default || !other.Default || p.Type != other.Type {
+		return false
+	}
+	_, _, meet := anyMeet(p.Projects, other.Projects, globsMeet)
+	return meet || len(p.Projects) == 0 && len(other.Projects) == 0
 }
 
 func (d *document) peer(n *yaml.Node, where string) Peer {
@@ -128,6 +147,7 @@ func (d *document) peer(n *yaml.Node, where string) Peer {
 		field{"type", func(_, v *yaml.Node) { p.Type = d.oneOf(v, at("type"), peerTypes()...) }},
 		field{"endpoint", func(_, v *yaml.Node) { p.Endpoint = strings.TrimRight(d.endpoint(v, at("endpoint")), "/") }},
 		field{"default", func(_, v *yaml.Node) { p.Default = d.boolean(v, at("default")) }},
+		field{"projects", func(_, v *yaml.Node) { p.Projects = d.patterns(v, at("projects"), d.settingPattern) }},
 		field{"caCert", func(_, v *yaml.Node) { p.CACert = d.certificate(v, at("caCert")) }},
 		field{"credentials", func(_, v *yaml.Node) { p.Credentials = d.peerCredentials(v, at("credentials")) }},
 	)
@@ -142,6 +162,10 @@ func (d *document) peer(n *yaml.Node, where string) Peer {
 		d.fail(n, "add type: "+strings.Join(peerTypes(), " or "), "%q is missing", at("type"))
 	case p.Type == PeerVNF && p.Endpoint != "":
 		d.fail(n, "remove it: the VNFD says where its VNFs are asked", "%q isn't for type %s", at("endpoint"), PeerVNF)
+	case p.Projects != nil && len(p.Projects) == 0:
+		d.fail(n, "name projects, or remove it", "%q names no project", at("projects"))
+	case len(p.Projects) > 0 && p.Type == PeerNFVO:
+		d.fail(n, "remove it: an NFVO grants the operations of all", "%q isn't for type %s", at("projects"), PeerNFVO)
 	case p.Endpoint == "" && p.Type != PeerVNF:
 		d.fail(n, "add endpoint: https://…", "%q is missing", at("endpoint"))
 	case strings.ContainsAny(p.Endpoint, "?#"):

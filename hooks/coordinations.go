@@ -56,7 +56,7 @@ func FindCoordinator(settings *desired.Settings, t lcm.Type, s Side) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	if _, err := settings.Peer(desired.PeerEM, desired.InstanceFile, "em", s.Instance.EM); err != nil {
+	if _, err := settings.Peer(settings.ProjectNameOf(s.Instance.Dir), desired.PeerEM, desired.InstanceFile, "em", s.Instance.EM); err != nil {
 		slices.Sort(asked)
 		return &InvalidError{Field: "em", Reason: fmt.Sprintf("%s asks an element manager for %s, and %s; or leave hooks and coordination out: hooks: %s in %s",
 			t, strings.Join(asked, ", "), strings.TrimPrefix(err.Error(), desired.InstanceFile+": "), desired.HooksSkip, desired.InstanceFile)}

@@ -44,14 +44,18 @@ func (h *hookSteps) asks(a *attempt, name string, facts *hooks.Facts) (*asking, 
 	if err != nil {
 		return nil, err
 	}
+	project, err := h.revisions.whose(a.want.Source.Instance)
+	if err != nil {
+		return nil, err
+	}
 	var who *desired.Peer
 	if what.VNF != "" {
 		x.kind, x.who, x.call.Root = lcm.EndpointVNF, "VNFC "+what.Who, what.VNF
-		if who, err = settings.Peer(desired.PeerVNF, desired.InstanceFile, "em", ""); err != nil {
+		if who, err = settings.Peer(project.Name, desired.PeerVNF, desired.InstanceFile, "em", ""); err != nil {
 			who = &desired.Peer{} // it asks for no credentials
 		}
 	} else {
-		if who, err = settings.Peer(desired.PeerEM, desired.InstanceFile, "em", what.EM); err != nil {
+		if who, err = settings.Peer(project.Name, desired.PeerEM, desired.InstanceFile, "em", what.EM); err != nil {
 			return nil, err // a *desired.Problem: only a commit can help
 		}
 		x.who, x.call.Root = who.Name, who.Endpoint
