@@ -38,7 +38,7 @@ func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error
 	if err != nil {
 		return drivers.Sight{}, err
 	}
-	client := &http.Client{Transport: watched.AnswerOnce(through), CheckRedirect: egress.SameServer}
+	client := &http.Client{Transport: watched.AnswerOnce(bound().Bound(through)), CheckRedirect: egress.SameServer}
 	defer client.CloseIdleConnections()
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

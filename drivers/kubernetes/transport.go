@@ -42,7 +42,7 @@ func newTransport(config *rest.Config, wrap func(http.RoundTripper) http.RoundTr
 	if wrap != nil {
 		next = wrap(next)
 	}
-	return &transport{next: watched.AnswerOnce(next)}, nil
+	return &transport{next: watched.AnswerOnce(bound().Bound(next))}, nil
 }
 
 // RoundTrip implements [http.RoundTripper].

@@ -3,12 +3,16 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
 // line notes what is sent, and answers with a status.
@@ -81,5 +85,47 @@ func TestNoChangeIsBegunThatMayLastLongerThanTheLease(t *testing.T) {
 	left = 0
 	if err := send(leased, "PATCH", ""); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Errorf("a change without a lease at a slow API server: %v", err)
+	}
+}
+
+// endless answers with one JSON value that has no end.
+type endless struct{}
+
+func (endless) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(endlessText{}), Request: r}, nil
+}
+
+type endlessText struct{}
+
+func (endlessText) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '['
+	}
+	return len(p), nil
+}
+
+// An instance's own connection may lead to a server of whoever gave it.
+func TestAnAPIServerThatAnswersWithoutEndIsLeft(t *testing.T) {
+	t.Parallel()
+	through, err := newTransport(&rest.Config{Host: "https://api.example"}, func(http.RoundTripper) http.RoundTripper { return endless{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, most := range map[string]int64{"": 256 << 20, "watch=true": 16 << 20, "watch=1&sendInitialEvents=true": 16 << 20} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example/api/v1/pods?"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := through.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		n, err := io.Copy(io.Discard, answer.Body)
+
+		_ = answer.Body.Close()
+		if !errors.Is(err, egress.ErrTooLong) || n > most {
+			t.Errorf("%q: %v after %d bytes", query, err, n)
+		}
 	}
 }

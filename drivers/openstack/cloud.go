@@ -71,7 +71,7 @@ func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) 
 	c.http = &http.Client{
 		Timeout:       o.RequestTimeout,
 		CheckRedirect: egress.SameServer,
-		Transport:     newRetryTransport(life, &confidential{guard: o.Egress, next: line}, o.Parallel),
+		Transport:     newRetryTransport(life, &confidential{guard: o.Egress, next: egress.AnswerBound{Most: maxAnswer}.Bound(line)}, o.Parallel),
 	}
 	var secrets []string
 	for _, s := range []string{vim.Password, vim.ApplicationCredentialSecret, vim.Token} {
@@ -110,6 +110,9 @@ func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClie
 	c.services[s] = found
 	return found, nil
 }
+
+// maxAnswer is how many bytes of one answer are read: lists come in pages.
+const maxAnswer = 64 << 20
 
 // catalogued is how Keystone's catalogue calls a service, and the version of its API that the
 // driver speaks, which an endpoint may contain or leave out. The driver doesn't ask a service

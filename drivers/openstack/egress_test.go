@@ -96,3 +96,27 @@ func TestARedirectTakesNoTokenElsewhere(t *testing.T) {
 		t.Errorf("%v, and the other server was called %d times", err, called.Load())
 	}
 }
+
+// An instance's own connection may lead to a server of whoever gave it.
+func TestACloudThatAnswersWithoutEndIsLeft(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(`{"token": {"expires_at": "`))
+		for text := []byte(strings.Repeat("x", 1<<20)); ; {
+			n, err := w.Write(text)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+
+	err := lookFrom(t, s.URL)
+
+	if !errors.Is(err, egress.ErrTooLong) || sent.Load() > 256<<20 {
+		t.Errorf("%v after %d MiB", err, sent.Load()>>20)
+	}
+}
