@@ -29,20 +29,25 @@ func GitKey(data string, lock secret.LockOptions) ([]byte, error) {
 	return derivedKey(data, lock, gitPurpose)
 }
 
-// atOnce is how many pushes git receives at once: each may take memory.
-const atOnce = 8
-
 // git serves the local repositories to callers who may have them, by real git. They send the
 // token as a password.
 func (s *Server) git() http.Handler {
-	turns := make(chan struct{}, atOnce)
+	fetches, pushes := newGitTurns("fetch", fetchesAtOnce, fetchesOfOne), newGitTurns("push", pushesAtOnce, pushesOfOne)
+	s.registry.MustRegister(fetches.collectors()...)
+	s.registry.MustRegister(pushes.collectors()...)
+	turn := func(ctx context.Context, who auth.Identity, push bool) (func(), error) {
+		if push {
+			return pushes.take(ctx, who.String())
+		}
+		return fetches.take(ctx, who.String())
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
-		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turns: turns, may: s.mayDesired, catchUp: s.repo.CatchUp})
+		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turn: turn, may: s.mayDesired, catchUp: s.repo.CatchUp})
 	})
 	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		s.serveGit(w, r, gitAccess{dir: filepath.Join(s.data.Packages(), name), name: name, prefix: "/git/packages/" + name, turns: turns,
+		s.serveGit(w, r, gitAccess{dir: filepath.Join(s.data.Packages(), name), name: name, prefix: "/git/packages/" + name, turn: turn,
 			may: func(who auth.Identity, push bool) string { return s.mayPackages(who, name, push) }})
 	})
 	return mux
@@ -51,7 +56,8 @@ func (s *Server) git() http.Handler {
 // gitAccess is one repository that is served.
 type gitAccess struct {
 	dir, name, prefix string
-	turns             chan struct{}
+	// turn waits for the turn of the caller, see [gitrepo.Served.Turn].
+	turn func(ctx context.Context, who auth.Identity, push bool) (done func(), err error)
 	// may returns why somebody may not fetch or push at all, "" where they may. What a push may
 	// change is asked for later, by the hook.
 	may func(who auth.Identity, push bool) string
@@ -88,14 +94,9 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	unbound(w)
 	r.Header.Del("Authorization") // the repositories' hooks have no need of it
 	r.Header.Del("X-Auth-Token")
-	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log}
+	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log,
+		Turn: func(ctx context.Context, push bool) (func(), error) { return a.turn(ctx, who, push) }}
 	if receive {
-		select {
-		case a.turns <- struct{}{}:
-			defer func() { <-a.turns }()
-		case <-r.Context().Done():
-			return
-		}
 		if err := s.installHook(a.dir, a.name); err != nil {
 			s.Log.ErrorContext(r.Context(), "serve a push", "error", err)
 			respondText(w, http.StatusInternalServerError, "the repository's hook can't be installed\n")

@@ -124,6 +124,9 @@ var rareFamilies = map[string]string{
 	"jibe_notification_last_failure_timestamp_seconds":                  "gauge",
 	"jibe_notification_last_delivery_timestamp_seconds":                 "gauge",
 	"jibe_orphaned_objects":                                             "gauge", // once a survey was made
+	"jibe_git_served":                                                   "gauge",
+	"jibe_git_served_waiting":                                           "gauge",
+	"jibe_git_served_refused_total":                                     "counter",
 	"jibe_package_repository_up":                                        "gauge",
 	"jibe_project_instances":                                            "gauge",
 	"jibe_project_vnfcs":                                                "gauge",

@@ -8,15 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/cgi"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // maxPush bounds the body of a request, in bytes.
@@ -48,8 +45,15 @@ type Served struct {
 	// with it is no reason to show nothing: whoever pushes what they made of it is refused by the
 	// remote.
 	CatchUp func(context.Context) error
-	Log     *slog.Logger
+	// Turn waits until git may be started for the request, and returns what is to be called when git has ended; nil is at once.
+	// It is called when the whole request is here, so that a client that sends slowly keeps no other one waiting. Its error
+	// is answered with 503.
+	Turn func(ctx context.Context, push bool) (done func(), err error)
+	Log  *slog.Logger
 }
+
+// busyRetry is after how many seconds a client may come again for which there was no turn.
+const busyRetry = "15"
 
 // catchUpWithin is how long a fetch waits for what other processes have pushed.
 const catchUpWithin = time.Second
@@ -92,13 +96,19 @@ func (s Served) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the request's body can't be read", http.StatusBadRequest)
 		return
 	}
-	handler := cgi.Handler{
-		Path:   backend,
-		Env:    append(git.Runner{Dir: s.Dir}.Environ(), s.environ()...),
-		Logger: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
-		Stderr: io.Discard,
+	push := req.Method == http.MethodPost && req.URL.Path == "/git-receive-pack"
+	if s.Turn != nil {
+		done, err := s.Turn(req.Context(), push)
+		if err != nil {
+			s.Log.Warn("no turn for a request to git", "repository", s.Dir, "push", push, "error", err)
+			w.Header().Set("Retry-After", busyRetry)
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		defer done()
 	}
-	if req.Method == http.MethodPost && req.URL.Path == "/git-receive-pack" {
+	command := []string{backend}
+	if push {
 		head, err := readPushHead(body)
 		if err == nil && head.pack {
 			err = measure(head.rest, defaultPackLimits())
@@ -112,10 +122,11 @@ func (s Served) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			http.Error(w, "the request's body can't be read", http.StatusInternalServerError)
 			return
 		}
-		handler.Path = "/bin/sh"
-		handler.Args = []string{"-c", fmt.Sprintf(`ulimit -S -d %d && ulimit -S -t %d && exec "$0"`, receiveMemory, receiveTime), backend}
+		command = []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -S -d %d && ulimit -S -t %d && exec "$0"`, receiveMemory, receiveTime), backend}
 	}
-	handler.ServeHTTP(w, req)
+	if err := s.run(w, req, command, body.File, push); err != nil {
+		s.Log.Warn("serve git", "repository", s.Dir, "push", push, "error", err)
+	}
 }
 
 // environ is what git is told beside its usual environment. The settings hold for every

@@ -120,7 +120,7 @@ func (r Runner) args(args []string) []string {
 func (r Runner) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", r.args(args)...)
 	r.prepare(cmd)
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return KillGroup(cmd) }
 	cmd.WaitDelay = 5 * time.Second // what git has started may hold the pipe
 	return cmd
 }
@@ -135,16 +135,23 @@ func (r Runner) child(args ...string) *exec.Cmd {
 
 func (r Runner) prepare(cmd *exec.Cmd) {
 	cmd.Env = r.Environ()
-	// A group of its own keeps the terminal's Ctrl-C from git: it ends after the last
-	// write. It also lets Cancel reach what git has started, such as ssh.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	endWithParent(cmd.SysProcAttr)
+	InGroup(cmd)
 	if filepath.IsAbs(r.Dir) && !r.Quarantine {
 		if st, err := os.Stat(r.Dir); err == nil && st.IsDir() {
 			cmd.Dir = r.Dir
 		}
 	}
 }
+
+// InGroup has a command run in a process group of its own, which ends with this process. That keeps the terminal's
+// Ctrl-C from git: it ends after the last write. It also lets [KillGroup] reach what git has started, such as ssh.
+func InGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(cmd.SysProcAttr)
+}
+
+// KillGroup ends a command that was started in a group of its own, and what it has started.
+func KillGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 // Error is a git command that ended with an error.
 type Error struct {
