@@ -105,12 +105,12 @@ func TestAPersonsPushLandsWhateverJibeCommittedMeanwhile(t *testing.T) {
 	w.Commit("Explain another")
 	before = head(t, s)
 	if said, err := land(w, s, "ops"); err == nil || head(t, s) != before || !strings.Contains(said, other+": id, name: changed on main too, by root (") ||
-		!strings.Contains(said, "git pull --rebase origin main") || !strings.Contains(said, "nothing was changed") {
+		!strings.Contains(said, "git pull --rebase origin refs/heads/main") || !strings.Contains(said, "nothing was changed") {
 		t.Errorf("a conflict: %s", said)
 	}
 	// Whoever forces an old branch on main is told of the other way.
 	if out, err := process.Git(t.Context(), w.Dir(), "push", "--force", as(s, "ops", "desired.git"), "HEAD:main"); err == nil ||
-		!strings.Contains(fmt.Sprint(out, err), "git push origin HEAD:refs/for/main") || head(t, s) != before {
+		!strings.Contains(fmt.Sprint(out, err), "git push origin "+w.Git("rev-parse", "HEAD")+":refs/for/main") || head(t, s) != before {
 		t.Errorf("a forced push: %s %v", out, err)
 	}
 }

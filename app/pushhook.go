@@ -145,7 +145,7 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	case p.Touched == nil || p.Proposal == nil:
 		return nil, errors.New("the push hook doesn't say what the push changes: it is that of another version of jibe, which the next start of the server replaces")
 	case p.Updates[i].Old != s.repo.Head():
-		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: git push origin HEAD:" + s.landingRef()}}}, nil
+		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: " + gitrepo.LandingCommand(p.Updates[i].New, s.branch())}}}, nil
 	}
 	p.Proposal.Admin = by.who.May(auth.Admin, "")
 	return s.reviewer.Review(ctx, p.Proposal, false)

@@ -201,7 +201,7 @@ func (s *Service) showBranch(w http.ResponseWriter, r *http.Request) error {
 		}
 		if errors.Is(err, gitrepo.ErrConflict) {
 			return &Failure{Status: http.StatusConflict, Title: "The branch conflicts", Detail: clipped(name) + " and " + s.History.Followed() + " change the same lines, so nobody can say yet what the branch would do.",
-				Remedy: "Rebase the branch, and push it again: git pull --rebase origin " + s.History.Followed() + "."}
+				Remedy: "Rebase the branch, and push it again: git pull --rebase origin refs/heads/" + s.History.Followed() + "."}
 		}
 		return slow(ctx, err)
 	}

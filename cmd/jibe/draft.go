@@ -118,6 +118,6 @@ func (d *draft) hint(w io.Writer) {
 	case d.clone.Update.Old == "":
 		fmt.Fprintf(w, "this clone doesn't have the commits that it is based on: which directories a push would move, and how many instances it would end, can't be known (git fetch --unshallow)\n")
 	case d.clone.Behind:
-		fmt.Fprintf(w, "the branch has commits that this clone isn't based on: %s\n", fetchFirst(strings.TrimPrefix(d.clone.Update.Ref, "refs/heads/")))
+		fmt.Fprintf(w, "the branch has commits that this clone isn't based on: %s\n", fetchFirst("", strings.TrimPrefix(d.clone.Update.Ref, "refs/heads/")))
 	}
 }

@@ -267,7 +267,7 @@ func TestACloneThatIsBehindIsAdvisedToFetchFirstAndTakesNothingOfOthersBack(t *t
 			p.git("-C", p.dir, "fetch", "-q")
 		}
 		out, hints, err := p.validate()
-		if err != nil || !strings.Contains(hints, "fetch first") || !strings.Contains(hints, "git push origin HEAD:refs/for/main\n") {
+		if err != nil || !strings.Contains(hints, "fetch first") || !strings.Contains(hints, "git push origin refs/heads/main:refs/for/main\n") {
 			t.Errorf("fetched: %t: %v: %s%s", fetched, err, out, hints)
 		}
 		if what, _, _ := p.plan(); what != "b" {

@@ -139,7 +139,7 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 				return err
 			}
 			if overtaken {
-				problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst(h.branch)}}
+				problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst(u.New, h.branch)}}
 			}
 		}
 	}
@@ -175,8 +175,8 @@ func refuse(stderr io.Writer, problems []*desired.Problem) {
 const mostShown = 50
 
 // fetchFirst is the remedy where a push isn't based on the newest commit.
-func fetchFirst(branch string) string {
-	return "fetch first, then push again; or have it merged: git push origin HEAD:" + gitrepo.LandingRef(branch)
+func fetchFirst(commit, branch string) string {
+	return "fetch first, then push again; or have it merged: " + gitrepo.LandingCommand(commit, branch)
 }
 
 // desiredBranch is the branch that the repository's HEAD names.

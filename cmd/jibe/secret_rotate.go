@@ -152,7 +152,7 @@ func (r *rotator) run(ctx context.Context) (err error) {
 			"commit", "--quiet", "--all", "--message", fmt.Sprintf("Encrypt secrets for the installation's new key (%d)", done)); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
-		said, failed := clone.Run(ctx, "push", "--quiet", "origin", "HEAD:refs/heads/"+r.branch)
+		said, failed := clone.Run(ctx, "push", "--quiet", "origin", "refs/heads/"+r.branch+":refs/heads/"+r.branch)
 		if failed == nil {
 			fmt.Fprintf(r.out, "values encrypted anew: %d\n", done)
 			continue // and a look whether that was all

@@ -62,7 +62,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 			return nil, err
 		} else if !forward {
 			return []*desired.Problem{{File: u.Ref, Message: "its history can't be rewritten: it has commits that this push lacks (non-fast-forward)",
-				Remedy: "fetch first, or have the change merged: git push origin HEAD:" + LandingRef(r.branch)}}, nil
+				Remedy: "fetch first, or have the change merged: " + LandingCommand(u.New, r.branch)}}, nil
 		}
 	}
 	d, err := r.diff(ctx, u.Old, u.New)

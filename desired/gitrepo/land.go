@@ -87,7 +87,7 @@ func (r *Repo) tryLand(ctx context.Context, l Landing, alone func(context.Contex
 		follows, err := r.isAncestor(ctx, u.Old, l.Commit)
 		if err == nil && !follows && l.Plain {
 			return u, &desired.InvalidError{Problems: []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push",
-				Remedy: "fetch first, then push again; or have it merged: git push origin HEAD:" + LandingRef(r.opt.Branch)}}}
+				Remedy: "fetch first, then push again; or have it merged: " + LandingCommand(l.Commit, r.opt.Branch)}}}
 		}
 		if err == nil && !follows {
 			u.New, err = r.mergeLanded(ctx, u.Old, l.Commit)

@@ -195,7 +195,7 @@ func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
 				return
 			}
 			var invalid *desired.InvalidError
-			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "git pull --rebase origin main") {
+			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "git pull --rebase origin refs/heads/main") {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 			if now := tipOf(t, r.opt.Dir); now != head {

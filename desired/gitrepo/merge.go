@@ -74,7 +74,7 @@ func (m *merger) merge(ctx context.Context, ours, theirs string) (*merged, error
 }
 
 func (m *merger) rebase() string {
-	return "git pull --rebase origin " + m.onto + ", settle it there, then push again"
+	return "git pull --rebase origin refs/heads/" + m.onto + ", settle it there, then push again"
 }
 
 // base is the tree that two commits have in common, and a commit from which they have parted. Where

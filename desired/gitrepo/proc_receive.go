@@ -20,6 +20,15 @@ const landingRefs = "refs/for/"
 // LandingRef is what is pushed to so that it lands on a branch.
 func LandingRef(branch string) string { return landingRefs + branch }
 
+// LandingCommand is what brings a commit there. It names the commit, or the branch in full where that isn't known: a tag or a
+// branch that is called HEAD would have git push another commit than the one at HEAD.
+func LandingCommand(commit, branch string) string {
+	if commit == "" {
+		commit = "refs/heads/" + branch
+	}
+	return "git push origin " + commit + ":" + LandingRef(branch)
+}
+
 // Lands says whether a push is to land.
 func Lands(updates []RefUpdate) bool {
 	return slices.ContainsFunc(updates, func(u RefUpdate) bool { return strings.HasPrefix(u.Ref, landingRefs) })
@@ -29,10 +38,9 @@ func Lands(updates []RefUpdate) bool {
 // would take the one and refuse the other.
 func (r *Reader) checkLanding(ctx context.Context, updates []RefUpdate) ([]*desired.Problem, error) {
 	to := LandingRef(r.branch)
-	remedy := "git push origin HEAD:" + to
 	i := slices.IndexFunc(updates, func(u RefUpdate) bool { return strings.HasPrefix(u.Ref, landingRefs) })
 	u := updates[i]
-	why := ""
+	why, remedy := "", LandingCommand(u.New, r.branch)
 	switch {
 	case u.Ref != to:
 		why = "nothing lands there: " + r.branch + " is the branch that is obeyed"

@@ -187,7 +187,7 @@ func TestAChangeIsProposedAsABranchAndReviewed(t *testing.T) {
 	if text := gitOf(t, s, "show", branch+":instances/paris/lab/udm-with-a-name-that-is-long/vnf.yaml"); !strings.Contains(text, "suspend: true") {
 		t.Errorf("the branch has %s", text)
 	}
-	if text := tab.Text("main"); !strings.Contains(text, "suspend: true") || !strings.Contains(text, "git merge origin/"+branch) {
+	if text := tab.Text("main"); !strings.Contains(text, "suspend: true") || !strings.Contains(text, "git merge refs/remotes/origin/"+branch) {
 		t.Errorf("the branch's page: %s", text)
 	}
 	tab.Accessible()

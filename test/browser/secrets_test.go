@@ -90,7 +90,7 @@ func TestABranchThatConflictsIsSaidToBe(t *testing.T) {
 	if status := tab.Open("/ui/git/branches/change"); status != http.StatusConflict {
 		t.Errorf("the page of a branch that conflicts is answered with %d", status)
 	}
-	if got := tab.Text("main"); !strings.Contains(got, "The branch conflicts") || !strings.Contains(got, "git pull --rebase origin main") {
+	if got := tab.Text("main"); !strings.Contains(got, "The branch conflicts") || !strings.Contains(got, "git pull --rebase origin refs/heads/main") {
 		t.Errorf("the page of a branch that conflicts: %s", got)
 	}
 	tab.Clean()
