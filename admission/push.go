@@ -36,6 +36,8 @@ type Push struct {
 	// Repository is [DesiredRepository] or the folder of a package repository.
 	Repository string              `json:"repository"`
 	Updates    []gitrepo.RefUpdate `json:"updates"`
+	// Rewrites are the drafts among the updates that are deleted, or whose history is rewritten.
+	Rewrites []string `json:"rewrites,omitempty"`
 	// Touched is where the desired branch would differ. It is needed where the push updates
 	// that branch, unless there are problems.
 	Touched *gitrepo.Touched `json:"touched,omitempty"`
@@ -59,6 +61,9 @@ func (p *Push) Describe(ctx context.Context, r *gitrepo.Reader, ref string, opti
 		return &Verdict{}, err
 	})
 	if err != nil {
+		return err
+	}
+	if p.Rewrites, err = r.Rewrites(ctx, p.Updates); err != nil {
 		return err
 	}
 	if p.Problems = v.Problems; p.Proposal != nil {

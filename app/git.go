@@ -43,7 +43,8 @@ func (s *Server) git() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
-		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turn: turn, may: s.mayDesired, catchUp: s.repo.CatchUp})
+		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turn: turn, may: s.mayDesired, catchUp: s.repo.CatchUp,
+			drafts: s.Binary != "" && s.Remote == ""})
 	})
 	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
@@ -61,6 +62,8 @@ type gitAccess struct {
 	// may returns why somebody may not fetch or push at all, "" where they may. What a push may
 	// change is asked for later, by the hook.
 	may func(who auth.Identity, push bool) string
+	// drafts is as [gitrepo.Served.Drafts].
+	drafts bool
 	// catchUp is as [gitrepo.Served.CatchUp] has it.
 	catchUp func(context.Context) error
 }
@@ -94,7 +97,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	unbound(w)
 	r.Header.Del("Authorization") // the repositories' hooks have no need of it
 	r.Header.Del("X-Auth-Token")
-	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log,
+	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log, Drafts: a.drafts,
 		Turn: func(ctx context.Context, push bool) (func(), error) { return a.turn(ctx, who, push) }}
 	if receive {
 		if err := s.installHook(a.dir, a.name); err != nil {

@@ -135,6 +135,11 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 		lacking = append(lacking, admission.Lacking(by.who, settings, *p.Touched)...)
 	}
 	lacking = append(lacking, s.notTheirs(by, p)...)
+	drafts, err := s.notTheirDrafts(ctx, by, p)
+	if err != nil {
+		return nil, err
+	}
+	lacking = append(lacking, drafts...)
 	if v := forbidden(lacking, p.Problems); len(v.Problems) > 0 {
 		return v, nil
 	}
@@ -181,6 +186,7 @@ type acceptedPush struct {
 	pusher
 	repository string
 	updates    []gitrepo.RefUpdate
+	rewrites   []string
 }
 
 // acceptPush writes down who pushed before git is told to take the push.
@@ -205,10 +211,10 @@ func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) e
 			}
 		}
 	}
-	if p.ID != "" && !s.pushes.accept(p.ID, &acceptedPush{pusher: by, repository: p.Repository, updates: p.Updates}) {
+	if p.ID != "" && !s.pushes.accept(p.ID, &acceptedPush{pusher: by, repository: p.Repository, updates: p.Updates, rewrites: p.Rewrites}) {
 		return errNoPush
 	}
-	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, ""); err != nil && !s.audit.anyway {
+	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, "", p.Rewrites...); err != nil && !s.audit.anyway {
 		return err
 	}
 	return nil
@@ -241,6 +247,7 @@ func (s *Server) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
 			}
 		}
 	}
+	s.noteDrafts(ctx, a, lost)
 	if len(lost) == 0 {
 		return
 	}
@@ -249,11 +256,14 @@ func (s *Server) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
 	}
 }
 
-// auditPush records one push: a record for each ref.
-func (s *Server) auditPush(ctx context.Context, by pusher, repository string, updates []gitrepo.RefUpdate, outcome audit.Outcome, reason string) error {
+// auditPush records one push: a record for each ref. rewrites are the drafts that it deletes or rewrites.
+func (s *Server) auditPush(ctx context.Context, by pusher, repository string, updates []gitrepo.RefUpdate, outcome audit.Outcome, reason string, rewrites ...string) error {
 	for n, u := range updates {
 		r := audit.Record{Identity: by.who.Name, Issuer: by.who.Issuer, Source: by.from, Action: "push", Object: repository + " " + u.Ref,
 			Outcome: outcome, Reason: reason, Commit: u.New}
+		if slices.Contains(rewrites, u.Ref) {
+			r.Reason = lostDraft(u)
+		}
 		if n == mostRecorded {
 			r.Object, r.Commit = fmt.Sprintf("%s and %d refs more", repository, len(updates)-n), ""
 		}

@@ -44,3 +44,55 @@ func TestARefThatMisleadsWhoFetchesItIsRefused(t *testing.T) {
 		t.Errorf("there are %s (%v)", refs, err)
 	}
 }
+
+// An operator's draft is theirs to delete and to rewrite, as long as it is the one that they brought.
+func TestADraftIsDeletedByWhoBroughtItAlone(t *testing.T) {
+	kit.Long(t)
+	t.Parallel()
+
+	s := withPushers(t)
+	p := newPushes(t, s, "desired.git")
+	first := p.commit("A draft", map[string]string{"notes/draft.md": "one\n"})
+	other := p.commit("Another draft", map[string]string{"notes/draft.md": "two\n"})
+	try := func(who, spec string, want bool) {
+		t.Helper()
+		said, err := p.push(who, spec)
+		if (err == nil) != want {
+			t.Errorf("%s pushes %s: %v %s", who, spec, err, said)
+		}
+		if !want && !strings.Contains(said, "deleted or rewritten by who brought it") && !strings.Contains(said, "can't be deleted") && !strings.Contains(said, "can't be rewritten") {
+			t.Errorf("%s pushes %s: %s", who, spec, said)
+		}
+	}
+
+	try("ops", first+":refs/heads/draft", true)
+	try("east", ":refs/heads/draft", false)
+	try("east", "+"+other+":refs/heads/draft", false)
+	try("ops", "+"+other+":refs/heads/draft", true)
+	try("ops", ":refs/heads/draft", true)
+	try("east", first+":refs/heads/draft", true) // under the same name, it is east's
+	try("ops", ":refs/heads/draft", false)
+	try("root", ":refs/heads/draft", true)
+
+	// What the host's administrator made in its place isn't the owner's.
+	try("ops", first+":refs/heads/again", true)
+	if _, err := process.Git(t.Context(), s.Desired(), "update-ref", "refs/heads/again", "refs/heads/main"); err != nil {
+		t.Fatal(err)
+	}
+	try("ops", ":refs/heads/again", false)
+
+	try("root", ":refs/heads/main", false)
+	try("root", "+"+first+"~1:refs/heads/main", true) // where it stands
+	try("root", other+":refs/tags/v1", true)
+	try("root", ":refs/tags/v1", false)
+	if refs, err := process.Git(t.Context(), s.Desired(), "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"); err != nil || strings.Join(strings.Fields(refs), " ") != "refs/heads/again refs/heads/main refs/tags/v1" {
+		t.Errorf("there are %s (%v)", refs, err)
+	}
+	var audited string
+	for _, r := range records(t, s.Data) {
+		audited += r.Reason + "\n"
+	}
+	if !strings.Contains(audited, "deleted, it was at "+other) || !strings.Contains(audited, "rewritten, it was at "+first) {
+		t.Errorf("the audit log: %s", audited)
+	}
+}

@@ -136,6 +136,11 @@ func (w *pageWriter) Propose(ctx context.Context, who auth.Identity, d *sol.Draf
 	if err != nil {
 		return "", "", err
 	}
+	if w.s.Remote == "" {
+		if err := w.s.repo.DraftMoved(gitrepo.RefUpdate{Ref: "refs/heads/" + branch, New: rev.Commit}, who.String(), false); err != nil {
+			w.s.Log.WarnContext(ctx, "who proposed a branch isn't noted: administrators alone can delete it", "branch", branch, "error", err)
+		}
+	}
 	audit.Note(ctx, func(r *audit.Record) {
 		r.Action, r.Object, r.Commit, r.Project = "propose", admission.DesiredRepository+" refs/heads/"+branch, rev.Commit, scope.Project(head.Dir)
 	})
@@ -157,7 +162,7 @@ func (w *pageWriter) free(ctx context.Context, who auth.Identity) (string, error
 	}
 	if len(taken) >= branchesEach || more {
 		return "", &ui.Failure{Status: http.StatusConflict, Title: "There are too many branches", Detail: fmt.Sprintf("%d branches begin with %s.", len(taken), prefix),
-			Remedy: "Merge or delete some: git push origin --delete BRANCH."}
+			Remedy: "Merge or delete some: git push origin --delete refs/heads/BRANCH."}
 	}
 	for n := 1; ; n++ {
 		if name := prefix + strconv.Itoa(n); !taken[name] {

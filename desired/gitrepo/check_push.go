@@ -35,7 +35,7 @@ func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy Push
 	for _, u := range updates {
 		switch {
 		case u.Ref != r.ref():
-			ps, err := r.CheckRefs(ctx, u)
+			ps, err := r.checkRefs(ctx, true, u)
 			if err != nil {
 				return nil, fmt.Errorf("check push of %s: %w", u.Ref, err)
 			}

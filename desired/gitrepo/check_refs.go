@@ -14,6 +14,12 @@ import (
 // and tags are Jibe's and git's own. (By refs/replace/ a client could have git read other
 // objects than those that were checked.) Nor may a name mislead who has fetched it: [MisleadingRef]. An error means that the push must be refused too.
 func (r *Reader) CheckRefs(ctx context.Context, updates ...RefUpdate) ([]*desired.Problem, error) {
+	return r.checkRefs(ctx, false, updates...)
+}
+
+// checkRefs is CheckRefs. With drafts, it is of the desired repository, in which branches next to the desired one may be deleted and
+// rewritten by who owns them: that is the server's to judge ([Reader.Rewrites]).
+func (r *Reader) checkRefs(ctx context.Context, drafts bool, updates ...RefUpdate) ([]*desired.Problem, error) {
 	var out []*desired.Problem
 	refuse := func(u RefUpdate, message, remedy string) {
 		out = append(out, &desired.Problem{File: clip(u.Ref), Message: message, Remedy: remedy})
@@ -25,11 +31,13 @@ func (r *Reader) CheckRefs(ctx context.Context, updates ...RefUpdate) ([]*desire
 			refuse(u, "this ref is Jibe's own", "push branches and tags only")
 		case !branch && !strings.HasPrefix(u.Ref, "refs/tags/"):
 			refuse(u, "this is neither a branch nor a tag", "push branches and tags only")
+		case drafts && u.New == "" && r.IsDraft(u.Ref):
 		case u.New == "":
 			refuse(u, "branches and tags can't be deleted", "leave it; who administers the server's host can delete it there")
 		case MisleadingRef(u.Ref, r.branch) != "":
 			refuse(u, "git could take this name for something else: "+MisleadingRef(u.Ref, r.branch), "choose another name")
 		case u.Old == "" || u.Old == u.New:
+		case drafts && r.IsDraft(u.Ref):
 		case !branch:
 			refuse(u, "a tag can't be moved: what it named would be another from now on", "give the new commit a tag of its own")
 		default:

@@ -40,6 +40,8 @@ type Served struct {
 	// OwnRefs shows the refs that are Jibe's own, such as the pins of packages, and gives any
 	// object to who knows its name: a backup needs the pins. Nobody can push to them.
 	OwnRefs bool
+	// Drafts lets branches be deleted and rewritten: the push hook says which.
+	Drafts bool
 	// CatchUp is called before the refs are shown to who fetches or pushes, with a context of a second, to
 	// bring a mirror to where it should be; nil for a repository that is no mirror. What goes wrong
 	// with it is no reason to show nothing: whoever pushes what they made of it is refused by the
@@ -142,8 +144,8 @@ func (s Served) environ() []string {
 		"http.getanyfile=false",
 		"http.receivepack=true",
 		"receive.advertisePushOptions=true",
-		"receive.denyDeletes=true",
-		"receive.denyNonFastForwards=true",
+		"receive.denyDeletes=" + strconv.FormatBool(!s.Drafts),
+		"receive.denyNonFastForwards=" + strconv.FormatBool(!s.Drafts),
 		"receive.fsckObjects=true",
 		// Found in the histories of honest old repositories.
 		"receive.fsck.zeroPaddedFilemode=warn",

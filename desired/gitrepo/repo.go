@@ -141,6 +141,7 @@ type Repo struct {
 	log    *slog.Logger
 	ctx    context.Context // ends at Close: of the goroutines that serve all callers
 	cancel context.CancelFunc
+	drafts draftOwners
 	work   sync.WaitGroup
 
 	// move is held while the branch is read, moved, and the index follows, so that

@@ -133,7 +133,7 @@ func TestOnlyBranchesAndTagsArePushedAndNothingThatTheyLedToIsLost(t *testing.T)
 	runGit(t, dir, "push", "-q", url, "HEAD:refs/heads/side")
 	runGit(t, dir, "reset", "-q", "--hard", "HEAD^")
 	runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "Another")
-	if out, err := tryGit(dir, "push", "--force", url, "HEAD:refs/heads/side"); err == nil || !strings.Contains(out, "can't be rewritten") {
+	if out, err := tryGit(dir, "push", "--force", url, "HEAD:refs/heads/side"); err == nil || !strings.Contains(out, "non-fast-forward") {
 		t.Errorf("a branch was rewritten: %v %s", err, out)
 	}
 }

@@ -1,0 +1,63 @@
+package gitrepo
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestWhoOwnsADraftIsProvedByASeal(t *testing.T) {
+	t.Parallel()
+
+	r := openRepo(t, Options{Key: []byte("the key of the installation")})
+	mustWrite(t, r, testID(1), "instances/amf", 1)
+	first := r.Head()
+	mustWrite(t, r, testID(1), "", 2)
+	second := r.Head()
+	const draft = "refs/heads/draft"
+	is := func(at, want string) {
+		t.Helper()
+		if owner, err := r.DraftOwner(t.Context(), draft, at); err != nil || owner != want {
+			t.Errorf("at %s it is %q's (%v), want %q", at, owner, err, want)
+		}
+	}
+	moved := func(old, to, by string, rewritten bool) {
+		t.Helper()
+		if err := r.DraftMoved(RefUpdate{Ref: draft, Old: old, New: to}, by, rewritten); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	is(first, "")
+	moved("", second, "ann (tokens)", false)
+	is(second, "ann (tokens)")
+	is(first, "") // another branch of that name
+	moved(second, first, "ann (tokens)", true)
+	is(first, "ann (tokens)")
+	moved(first, second, "bob (tokens)", false) // goes on with it
+	is(second, "ann (tokens)")
+	moved(second, "", "ann (tokens)", true)
+	is(second, "")
+
+	moved("", second, "ann (tokens)", false)
+	data, err := os.ReadFile(r.draftsFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.draftsFile(), []byte(strings.Replace(string(data), "ann", "eve", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	is(second, "")
+	if err := os.WriteFile(r.draftsFile(), []byte("{half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	is(second, "")
+	moved("", second, "ann (tokens)", false)
+	is(second, "ann (tokens)")
+	if err := r.DraftMoved(RefUpdate{Ref: r.ref(), New: second}, "ann (tokens)", false); err != nil {
+		t.Fatal(err)
+	}
+	if owner, err := r.DraftOwner(t.Context(), r.ref(), second); err != nil || owner != "" {
+		t.Errorf("the desired branch is %q's, %v", owner, err)
+	}
+}
