@@ -122,12 +122,16 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 	}
 	view = view.Together(ctx, settings, p.intents())
 	review := newInstanceReview(ctx, r.Repo, view, settings)
+	hold := holdOf(ctx)
 	for _, c := range p.Instances {
 		after, problems, err := review.candidate(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("check %s: %w", c.Dir, err)
 		}
 		v.Problems = append(v.Problems, problems...)
+		if err := hold.TakeAnswer(problems); err != nil {
+			return nil, err
+		}
 		if !steps || len(problems) > 0 {
 			continue
 		}
@@ -135,7 +139,11 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 		if after != nil {
 			rev.Instance = after.ID
 		}
-		v.Previews = append(v.Previews, view.Plan(ctx, settings, rev, after))
+		preview := view.Plan(ctx, settings, rev, after)
+		if err := hold.TakeAnswer(preview); err != nil {
+			return nil, err
+		}
+		v.Previews = append(v.Previews, preview)
 	}
 	v.Warnings = review.warnings
 	if steps {
@@ -202,6 +210,9 @@ func (r *Reviewer) rolled(ctx context.Context, view *reconciler.View, settings *
 			}
 			preview := view.Plan(ctx, settings, x.Head, x.After)
 			preview.Rollout, preview.Proposed = ro.Name, ro.Proposes()
+			if err := holdOf(ctx).TakeAnswer(preview); err != nil {
+				return err
+			}
 			v.Previews = append(v.Previews, preview)
 		}
 		for _, why := range slices.Sorted(maps.Keys(passed)) {

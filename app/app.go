@@ -159,6 +159,7 @@ type Server struct {
 	recon       *reconciler.Reconciler
 	problems    *problems
 	reviewer    *admission.Reviewer
+	plans       *admission.Memory // what plans of callers hold
 	follower    *automation.Follower
 	rollouts    *automation.Rollouts
 	notify      *notify.Service
@@ -417,6 +418,7 @@ func (s *Server) wire(ctx context.Context) error {
 		s.oplog.OnFollowed(s.reporter.OperationChanged)
 	}
 	s.delivered = s.newDelivered()
+	s.plans = admission.NewMemory(mostPlanMemory)
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
 		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {

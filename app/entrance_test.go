@@ -471,7 +471,7 @@ func TestMetricsAreForViewersUnlessTheyAreOpen(t *testing.T) {
 			if want := who == "known" || open; (w.Code == http.StatusOK) != want {
 				t.Errorf("%s, open %v: %d", who, open, w.Code)
 			}
-			if want := who == "known" || open; server.showsReasons(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != want {
+			if want := who == "known" || open; server.showsReasons(readyz()) != want {
 				t.Errorf("%s, open %v: reasons are shown: %v", who, open, !want)
 			}
 		}
@@ -486,18 +486,25 @@ func TestAStrangerLearnsNoReasonFromReadyz(t *testing.T) {
 		server := &Server{auth: a}
 		w := httptest.NewRecorder()
 
-		server.answerReady(w, httptest.NewRequest(http.MethodGet, "/readyz", nil), errors.New(reason))
+		server.answerReady(w, readyz(), errors.New(reason))
 
 		if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), reason) != (who == "known") {
 			t.Errorf("%s: %d %s", who, w.Code, w.Body)
 		}
 
 		w = httptest.NewRecorder()
-		server.answerReady(w, httptest.NewRequest(http.MethodGet, "/readyz", nil), nil)
+		server.answerReady(w, readyz(), nil)
 		if w.Code != http.StatusOK {
 			t.Errorf("%s: a probe of what is ready is answered with %d", who, w.Code)
 		}
 	}
+}
+
+func readyz() *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/readyz", nil)
+	r.Header.Set("Authorization", "Bearer a-token")
+
+	return r
 }
 
 // confined lets a viewer of some projects, or of an element manager's instances, in.

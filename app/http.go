@@ -123,6 +123,9 @@ func (s *Server) showsReasons(r *http.Request) bool {
 	if s.OpenMetrics || s.InsecureDev {
 		return true
 	}
+	if !presented(r) && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+		return false // a probe is no failed login
+	}
 	who, err := s.auth.Authenticate(r)
 
 	return err == nil && seesEverything(who)

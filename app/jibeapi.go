@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -133,11 +132,19 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 // would be done.
 func (s *Server) review(steps bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var p admission.Proposal
-		if !decodeProposal(w, r, &p) {
+		who := auth.From(r.Context())
+		ctx, hold, err := s.beginPlan(r.Context(), who)
+		if err != nil {
+			respondUnplanned(w, err)
 			return
 		}
-		if err := s.confine(r.Context(), auth.From(r.Context()), &p); err != nil {
+		defer hold.End()
+
+		p, ok := readPlan(w, r, hold)
+		if !ok {
+			return
+		}
+		if err := s.confine(ctx, who, p); err != nil {
 			status := http.StatusInternalServerError
 			switch {
 			case errors.Is(err, errForeign):
@@ -148,11 +155,12 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 			respondProblem(w, status, err.Error())
 			return
 		}
-		p.Admin = auth.From(r.Context()).May(auth.Admin, "")
-		v, err := s.reviewer.Review(r.Context(), &p, steps)
+
+		p.Admin = who.May(auth.Admin, "")
+		v, err := s.reviewer.Review(ctx, p, steps)
 		if err == nil && p.Touched != nil {
 			// Somebody else may push it.
-			err = s.warnOfRights(auth.From(r.Context()), &p, v)
+			err = s.warnOfRights(who, p, v)
 		}
 		if err != nil {
 			respondUnreviewed(w, err)

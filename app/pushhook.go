@@ -308,6 +308,10 @@ func decodeProposal(w http.ResponseWriter, r *http.Request, into any) bool {
 
 // respondUnreviewed answers that something couldn't be judged.
 func respondUnreviewed(w http.ResponseWriter, err error) {
+	if large := (*admission.TooLargeError)(nil); errors.As(err, &large) || errors.Is(err, admission.ErrMemoryInUse) {
+		respondUnplanned(w, err)
+		return
+	}
 	status := http.StatusInternalServerError
 	if errors.Is(err, desired.ErrUnavailable) || errors.Is(err, audit.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) {
 		status = http.StatusServiceUnavailable

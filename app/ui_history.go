@@ -359,6 +359,12 @@ func (h *pageHistory) confineReview(ctx context.Context, scope *access.Scope, v 
 
 // judge plans the draft of a branch, as "jibe plan --commit" does, for so many instances.
 func (h *pageHistory) judge(ctx context.Context, who auth.Identity, d *gitrepo.Draft) (*ui.Verdict, error) {
+	ctx, hold, err := h.s.beginPlan(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	defer hold.End()
+
 	more := 0
 	v, err := admission.CheckPush(ctx, d.Reader, d.Update.Ref, []gitrepo.RefUpdate{d.Update}, nil, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
 		p, err := admission.FromUpdate(ctx, d.Reader, u)

@@ -34,6 +34,12 @@ type pageWriter struct {
 
 // Judge implements [ui.Writer].
 func (w *pageWriter) Judge(ctx context.Context, who auth.Identity, d *sol.Draft) (*ui.Verdict, error) {
+	ctx, hold, err := w.s.beginPlan(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	defer hold.End()
+
 	v, err := w.s.reviewer.Review(ctx, proposalOf(d, who), true)
 	if err != nil {
 		return nil, err
