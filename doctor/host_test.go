@@ -60,7 +60,11 @@ func TestAGitThatIsOldOrMissingHasFailed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "git-http-backend"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "whole", target.git(t.Context()), OK, "2.47.1")
+	holds(t, "without fixes", target.git(t.Context()), Warning, "from 2.47.3 on")
+	if err := os.WriteFile(filepath.Join(dir, "git"), []byte("#!/bin/sh\ncase \"$*\" in *exec-path*) echo "+dir+";; *) echo git version 2.47.3;; esac\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "whole", target.git(t.Context()), OK, "2.47.3")
 }
 
 func TestClocksThatDifferAreToldByHowMuchAndWhich(t *testing.T) {

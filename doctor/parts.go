@@ -55,6 +55,9 @@ func (t *Target) git(ctx context.Context) Finding {
 	if err == nil && !datadir.Exists(filepath.Join(strings.TrimSpace(programs), "git-http-backend")) {
 		return found(Warning, "Install all of git: some systems have git-http-backend in a package of its own.", "%s has no http-backend, so that repositories can't be cloned and pushed over HTTP", strings.TrimSpace(version))
 	}
+	if why := gitUnfixed(version); why != "" && !gitBackported("/", strings.TrimSpace(programs)) {
+		return found(Warning, "Install a release with the fixes, 2.50.1 or newer at best (on Debian and Ubuntu: apt upgrade git). A distribution's package may have them under an older number; then its changelog names "+gitProof+", and nothing is to be done.", "%s", why)
+	}
 	return ok("%s", strings.TrimSpace(version))
 }
 

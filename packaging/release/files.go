@@ -133,7 +133,7 @@ func (c contents) debian(version, arch string, at time.Time) ([]byte, error) {
 		Description: "GitOps VNF manager\nKeeps the desired state of every virtualised network function in git, makes\nKubernetes and OpenStack jibe with it, and speaks ETSI NFV SOL002/SOL003.",
 		MTime:       at,
 	}
-	info.Depends = []string{"git (>= 1:2.36)", "ca-certificates", "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"}
+	info.Depends = []string{"git (>= 1:2.39.5)", "ca-certificates", "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"}
 	info.Recommends = []string{"openssh-client"}
 	info.Suggests = []string{"python3", "python3-yaml"}
 	info.Deb.Compression = "gzip" // in seconds, and every dpkg reads it
