@@ -157,7 +157,7 @@ func refused(field, where string, err error) error {
 
 func connection(r secret.Connection) drivers.VIM {
 	return drivers.VIM{
-		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, Kubeconfig: r.Kubeconfig,
+		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, InCluster: r.InCluster, Kubeconfig: r.Kubeconfig,
 		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),
 		ClientCert: r.ClientCert, ClientKey: r.ClientKey,
 		Region: r.Region, Project: r.Project, ProjectDomain: r.ProjectDomain, UserDomain: r.UserDomain,
@@ -183,7 +183,7 @@ func forbiddenSettings(keeper *secret.Keeper, settings, known *desired.Settings)
 		refused(desired.VIMFile(name), "", err)
 	}
 	for i, p := range settings.Peers {
-		if known != nil && slices.Contains(known.Peers, p) {
+		if known != nil && slices.ContainsFunc(known.Peers, func(k desired.Peer) bool { return reflect.DeepEqual(k, p) }) {
 			continue
 		}
 		_, err := keeper.ResolvePeer(&settings.Peers[i])

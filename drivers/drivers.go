@@ -298,6 +298,8 @@ type VIM struct {
 	// Requested connections are those of an instance, which a caller has named; others stand in
 	// vims/, where administrators write.
 	Requested bool
+	// InCluster is the cluster in which Jibe runs: Token is that of its own pod, and no hook's.
+	InCluster bool
 	// CACert is PEM; empty means the system's roots.
 	CACert []byte
 	// Insecure switches off the check of the server's certificate: a vims/ file asks for

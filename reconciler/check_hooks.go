@@ -68,11 +68,37 @@ func (c *Checker) permit(ctx context.Context, settings *desired.Settings, t lcm.
 		if err := hooksIn(settings.ProjectOf(leads.Instance.Dir), string(t)); err != nil {
 			return err
 		}
+		if err := hooksWithAccount(settings, leads.Instance, string(t)); err != nil {
+			return err
+		}
 	}
 	if err := hooks.Permit(c.packages, t, needed); err != nil {
 		return asRefused(err)
 	}
 	return asRefused(hooks.Fit(ctx, c.python, t, needed))
+}
+
+// hooksWithAccount refuses hooks at the cluster in which Jibe runs where the project has no account
+// there: they would need the token of Jibe's own pod.
+func hooksWithAccount(settings *desired.Settings, inst *desired.Instance, what string) error {
+	p := settings.ProjectOf(inst.Dir)
+	if accountOf(p) != "" {
+		return nil
+	}
+	list, err := places(settings, inst)
+	if err != nil {
+		return nil //nolint:nilerr // whoever looks for the place says so
+	}
+
+	for _, at := range list {
+		if at.File == nil || !at.File.InCluster {
+			continue
+		}
+		return &drivers.RefusedError{Field: "hooks", Reason: fmt.Sprintf(
+			"%s needs hooks of the package at VIM %s, the cluster in which Jibe runs, and no hook gets the token of Jibe's own pod: give project %s a service account (impersonate: {serviceAccount: <namespace>/<name>} in %s; in the chart rbac.impersonate with hooks: true), or leave the hooks out: hooks: %s in %s",
+			what, at.Name, p.Name, desired.ProjectFile(p.Name), desired.HooksSkip, desired.InstanceFile)}
+	}
+	return nil
 }
 
 // side is the instance with its package, or nothing where it doesn't run.

@@ -32,7 +32,7 @@ func (k *Keeper) resolveInCluster(v *desired.VIM) (Connection, error) {
 	if host == "" || port == "" {
 		return Connection{}, fmt.Errorf("resolve VIM %s: %s: %w: $KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT, which each pod has, are not set", v.Name, field, ErrMissing)
 	}
-	out := Connection{Name: v.Name, Type: v.Type, Endpoint: "https://" + net.JoinHostPort(host, port)}
+	out := Connection{Name: v.Name, Type: v.Type, Endpoint: "https://" + net.JoinHostPort(host, port), InCluster: true}
 	for name, to := range map[string]*[]byte{"token": &out.Token, "ca.crt": &out.CACert} {
 		text, err := os.ReadFile(filepath.Join(k.reach.ServiceAccount, name))
 		if err == nil && len(text) == 0 {

@@ -31,7 +31,7 @@ func TestAVIMMayUseThePodsServiceAccountOnlyWhereTheHostSaysSo(t *testing.T) {
 	for _, token := range []string{"tok-1", "tok-2"} {
 		write(t, filepath.Join(dir, "token"), token+"\n")
 		v, err := k.ResolveVIM(vim)
-		if err != nil || v.Endpoint != "https://[fd00::1]:443" || string(v.Token) != token || !strings.HasPrefix(string(v.CACert), "-----BEGIN") || v.Insecure {
+		if err != nil || v.Endpoint != "https://[fd00::1]:443" || string(v.Token) != token || !strings.HasPrefix(string(v.CACert), "-----BEGIN") || v.Insecure || !v.InCluster {
 			t.Errorf("%v at %s with %q: %v", v, v.Endpoint, v.Token, err)
 		}
 	}

@@ -20,6 +20,8 @@ type Connection struct {
 	Endpoint string
 	CACert   []byte // PEM; empty means the system's roots
 	Insecure bool
+	// InCluster says that Token is that of Jibe's own pod.
+	InCluster bool
 	// Kubeconfig, if set, replaces everything but Name and Type.
 	Kubeconfig []byte
 	Token      []byte

@@ -3,11 +3,13 @@ package kubernetes
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientset "k8s.io/client-go/kubernetes"
@@ -123,5 +125,21 @@ func TestAHookReachesTheClusterWithWhatItGets(t *testing.T) {
 	}
 	if _, err := api.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestNoHookGetsTheTokenOfJibesOwnPod(t *testing.T) {
+	t.Parallel()
+	d := &Driver{vim: drivers.VIM{Name: "local", Endpoint: "https://10.96.0.1:443", Token: "of the pod", InCluster: true}}
+	for name, b := range map[string]*drivers.Bounds{"nothing bounds it": nil, "a project without an account": {Project: "core"}} {
+		files, err := drivers.AccessFor(t.Context(), d, b, time.Minute)
+		if _, refused := errors.AsType[*drivers.RefusedError](err); !refused || files != nil || !strings.Contains(err.Error(), "impersonate") {
+			t.Errorf("%s: %v, %d files", name, err, len(files))
+		}
+	}
+
+	d.vim.InCluster = false
+	if files, err := drivers.AccessFor(t.Context(), d, nil, time.Minute); err != nil || len(files) != 1 {
+		t.Errorf("at another cluster: %v", err)
 	}
 }

@@ -20,9 +20,15 @@ const shortestToken = 10 * time.Minute
 
 // AccessAs implements [drivers.BoundAccess]: where the project has an account, a token of it
 // takes the place of Jibe's credentials. A hook with these would go around all that bounds the
-// project.
+// project. The token of Jibe's own pod is given to no hook: it reads and writes what is of all
+// projects, and outlives the hook.
 func (d *Driver) AccessAs(ctx context.Context, b *drivers.Bounds, lifetime time.Duration) (map[string][]byte, error) {
-	if b == nil || b.Account == "" {
+	switch {
+	case b != nil && b.Account != "":
+	case d.vim.InCluster:
+		return nil, &drivers.RefusedError{Field: "hooks", Reason: fmt.Sprintf(
+			"VIM %s is the cluster in which Jibe runs, and no hook gets the token of Jibe's own pod: give the project a service account (impersonate), of which its hooks get tokens", d.vim.Name)}
+	default:
 		return d.Access()
 	}
 	token, err := d.token(ctx, b.Account, lifetime)

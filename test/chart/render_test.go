@@ -75,6 +75,8 @@ func TestTheNotesLeadToThePageAndToTheDashboardsThatThereAre(t *testing.T) {
 		"with dashboards":   {"metrics.dashboards.enabled=true", []string{`begin with "Jibe / Fleet"`}, []string{"Nothing is scraped"}},
 		"with alerts alone": {"metrics.prometheusRule.enabled=true", nil, []string{"Jibe / Fleet", "Nothing is scraped"}},
 		"without a page":    {"ui.enabled=false", []string{"JIBE_TOKEN"}, []string{"jibe ui"}},
+		"with hooks":        {"hooks.allow={core}", []string{"only in projects that have a service account"}, nil},
+		"hooks elsewhere":   {"hooks.allow={core},vim.inCluster=false", nil, []string{"only in projects that have a service account"}},
 		"kept by nobody":    {"persistence.enabled=false", []string{"all is lost with the pod"}, nil},
 	} {
 		out, err := run(t.Context(), environment(t), "", helm(t), "install", "jibe", chartDir(), "--namespace", "jibe-system", "--dry-run=client", "--set", c.set)
