@@ -59,8 +59,7 @@ func TestNoCallerTakesAllTurnsOfGit(t *testing.T) {
 		if g.running != 4 || g.of["greedy"] != 2 || len(g.waiting) != 1 {
 			t.Errorf("the first that waits hasn't the turn: %v", g.of)
 		}
-		time.Sleep(turnWithin) // of the bubble
-		synctest.Wait()
+		kit.Pass(turnWithin)
 		if g.running != 4 || len(g.waiting) != 0 || len(g.waitedBy) != 0 {
 			t.Errorf("after %s %d wait, and %d run", turnWithin, len(g.waiting), g.running)
 		}
@@ -72,7 +71,7 @@ func TestNoCallerTakesAllTurnsOfGit(t *testing.T) {
 		if _, err := g.take(t.Context(), "greedy"); !errors.Is(err, errGitBusy) {
 			t.Errorf("one more waits: %v", err)
 		}
-		time.Sleep(turnWithin)
+		kit.Pass(turnWithin)
 	})
 }
 

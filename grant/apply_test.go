@@ -14,10 +14,10 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// seal marks what was encrypted.
-// sealFor is seal, whatever the endpoint.
+// sealFor is [seal] for any endpoint.
 func sealFor(_, clear string) (string, error) { return seal(clear) }
 
+// seal marks what was encrypted.
 func seal(clear string) (string, error) {
 	return "age:" + base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat(clear, 30))), nil
 }
@@ -281,7 +281,7 @@ func TestAGrantOfAnyLengthMakesShortWork(t *testing.T) {
 			f := instantiation(t)
 			r := f.Request()
 
-			next, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), seal)
+			next, _, err := f.Apply(r, answer(t, r, func(g map[string]any) { c.change(r, g) }), sealFor)
 
 			var wrong *grant.WrongError
 			if !errors.As(err, &wrong) || next != nil {

@@ -145,7 +145,7 @@ func TestAKMSThatLiesGetsNothingAndChangesNothing(t *testing.T) {
 			if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, text) {
 				t.Errorf("the key's file has changed: %v", err)
 			}
-			if got, err := runs.Resolve(ref); got != "pa55" || err != nil {
+			if got, err := runs.For(secret.ForVIMs()).Resolve(ref); got != "pa55" || err != nil {
 				t.Errorf("a process that runs reads %q, %v", got, err)
 			}
 			l.lie.Store(nil)
