@@ -187,7 +187,6 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 	for name, why := range map[string]string{
 		"evil": `vims/evil.yaml: kubeconfig: users["u"].user.exec names a command that would be run`,
 		"leak": "vims/leak.yaml: credentials.token: the file " + data + "/identity.age is outside",
-		"good": "params.list[0]: the file " + data + "/identity.age is outside",
 	} {
 		kit.Eventually(t, func() error {
 			out, errs, _ := b.cli(t, "get", "operations", "-o", "json")
@@ -201,12 +200,12 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 		t.Helper()
 		kit.Eventually(t, func() error { // what isn't obeyed is looked for each second
 			out, errs, _ := b.cli(t, "get", "problems")
-			for _, w := range []string{"vims/evil.yaml", `users["u"].user.exec`, "--allow-kubeconfig-exec", "vims/leak.yaml", `"credentials.token"`, "put the secret into a file of"} {
+			for _, w := range []string{"params.list[0]: the file " + data + "/identity.age is outside", "vims/evil.yaml", `users["u"].user.exec`, "--allow-kubeconfig-exec", "vims/leak.yaml", `"credentials.token"`, "put the secret into a file of"} {
 				if !strings.Contains(out, w) {
 					return fmt.Errorf("no %q in jibe get problems:\n%s%s", w, out, errs)
 				}
 			}
-			if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 2\n") {
+			if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 3\n") {
 				return errors.New("the metrics don't count the problems")
 			}
 			if log := b.process.Log(); !strings.Contains(log, "a file is not obeyed") || !strings.Contains(log, "vims/evil.yaml") {
