@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,8 +59,15 @@ func (s *Server) newWebhook() (*webhook, error) {
 // secrets without asking anybody.
 const minWebhookSecret = 16
 
-// errNoSecret refuses a call where there is nothing to tell the forge's from others.
-var errNoSecret = fmt.Errorf("%w: this server has no secret to hold it against; start it with --webhook-secret, and make the forge's webhook with the same secret, or with --open-webhook", forge.ErrUnsigned)
+// noSecretError refuses a call where nothing tells the forge's from others. It counts as unsigned.
+type noSecretError struct{}
+
+func (noSecretError) Error() string {
+	return "this server takes no webhook, as it has no secret by which it knows the forge: start it with --webhook-secret, and make the forge's webhook with the same secret; or start it with --open-webhook"
+}
+
+// Is makes it a [forge.ErrUnsigned].
+func (noSecretError) Is(target error) bool { return target == forge.ErrUnsigned }
 
 // ServeHTTP implements http.Handler. With a secret it takes what the forge has signed, once. Without
 // one it takes nothing, or, where that is open to anyone, every call, and many are the same as one.
@@ -71,7 +77,7 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.deliveries != nil:
 		err = h.deliveries.Take(r.Header, r.Body)
 	case !h.open:
-		err = errNoSecret
+		err = noSecretError{}
 	}
 	if err != nil {
 		h.refuse(w, r, err)
