@@ -272,7 +272,10 @@ func (o *objects) fill(out *files, tree, dir string, depth int) error {
 		if err := checkName(i.Name); err != nil {
 			return describe(name, err)
 		}
-		if n > 0 && !git.InOrder(items[n-1], i) {
+		switch {
+		case n > 0 && items[n-1].Name == i.Name:
+			return refuse("%s: its directory's list has it twice", name)
+		case n > 0 && !git.InOrder(items[n-1], i):
 			return refuse("%s: its directory's list isn't in git's order", name)
 		}
 		if out.count()+1 > maxFiles {
