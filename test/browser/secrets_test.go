@@ -1,11 +1,12 @@
 package browser_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/test/browser"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -19,20 +20,28 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 	vnf := func(mark, more string) string {
 		return strings.Replace(browser.VNF(1, "web", more), "{namespace: n1}", "{namespace: n1, password: plain-"+mark+`-1, list: [{name: DB_TOKEN, value: plain-`+mark+`-2}]}`, 1)
 	}
-	secret := func(mark string) string {
+	manifest := func(mark string) string {
 		return "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  user: plain-" + mark + "-3\n" + strings.Repeat("  # far from its key\n", 9) + "  other: plain-" + mark + "-4\n"
 	}
 	configMap := func(mark string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata:\n  colour: shown-" + mark + "\n  api-key: |\n    plain-" + mark + "-5\n"
 	}
 	files := func(mark, more string) map[string]string {
-		return map[string]string{"instances/a/web/vnf.yaml": vnf(mark, more), "instances/a/web/overlays/secret.yaml": secret(mark), "instances/a/web/overlays/settings.yaml": configMap(mark)}
+		return map[string]string{"instances/a/web/vnf.yaml": vnf(mark, more), "instances/a/web/overlays/secret.yaml": manifest(mark), "instances/a/web/overlays/settings.yaml": configMap(mark)}
 	}
 	push := func(files map[string]string) string {
 		s.PushFiles(t, files) // Jibe may commit a pin in between
 		return gitOf(t, s, "log", "-1", "--format=%H", "--grep=Add what the test needs", "main")
 	}
 	begun, both := push(files("old", "")), push(files("new", ""))
+	keeper, err := secret.Open(s.Data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := keeper.For(secret.ForParams(desired.DefaultProject)).Encrypt("pa55")
+	if err != nil {
+		t.Fatal(err)
+	}
 	encrypted := push(map[string]string{"instances/a/web/vnf.yaml": strings.Replace(vnf("new", ""), "plain-new-1", sealed, 1)})
 	browser.Pinned(t, s, "instances/a/web/vnf.yaml") // a branch from before it would conflict
 	w := process.NewWorkTree(t, s.Desired())
@@ -95,6 +104,3 @@ func TestABranchThatConflictsIsSaidToBe(t *testing.T) {
 	}
 	tab.Clean()
 }
-
-// sealed is a secret as it stands in git.
-var sealed = fmt.Sprintf("age:%s", strings.Repeat("YWdlLWVuY3J5cHRpb24ub3JnL3Yx", 8))
