@@ -95,7 +95,7 @@ func (r *instanceReview) refusals(ctx context.Context, c Candidate) (after, befo
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if before != nil && desired.IsInstantiated(before.State) {
+	if desired.MayHaveObjects(before) {
 		after.Granted = before.Granted // which no push may change
 	}
 	err = r.check(ctx, r.settings, before, after)

@@ -134,14 +134,16 @@ func TestASecretGoesNowhereButWhereItMayBeUsed(t *testing.T) {
 		"an old value to an own endpoint":       {map[string]string{evil: own(x.url, old)}, []string{"count only where they stand already"}},
 		"an old value's field":                  {map[string]string{"instances/east/older/vnf.yaml": fmt.Sprintf(notYet, "older") + x.connection(x.url, old)}, []string{"count only where they stand already"}},
 		"a standing file's endpoint":            {map[string]string{"instances/east/old/vnf.yaml": fmt.Sprintf(notYet, "old") + x.connection(x.url, "file:"+dir+"/kube-a")}, []string{"instances never may"}},
-		"a standing id in another folder":       {map[string]string{"instances/east/older/vnf.yaml": "", evil: params(old)}, []string{"count only where they stand already"}},
+		"a grant of what would be held": {map[string]string{evil: fmt.Sprintf(notYet, "evil") + "held: 0d6c8c5a-4d6b-4b0b-8f10-2d6a37bb0f99\n", "instances/east/evil/granted.yaml": x.connection(x.url, "file:"+dir+"/kube-a")},
+			[]string{"only Jibe writes what an NFVO has granted"}},
+		"a standing id in another folder": {map[string]string{"instances/east/older/vnf.yaml": "", evil: params(old)}, []string{"count only where they stand already"}},
 	} {
 		err := p.pushed("east", name, a.files)
 		if err == nil {
 			t.Errorf("%s is taken", name)
 			continue
 		}
-		for _, w := range append(a.says, "vnf.yaml") {
+		for _, w := range append(a.says, "instances/east/") {
 			if !strings.Contains(err.Error(), w) {
 				t.Errorf("%s: it doesn't say %q: %v", name, w, err)
 			}
@@ -227,8 +229,10 @@ func TestASecretMergedIntoAForeignPlaceIsSentNowhere(t *testing.T) {
 		"old":   running("old", "params: {namespace: east-a}\n"+x.connection(x.url, old)),
 		"idle":  fmt.Sprintf(notYet, "idle") + x.connection(x.url, "file:"+dir+"/east/own"),
 		"param": running("param", "params: {namespace: east-a, password: '"+old+"'}\n"),
+		"held":  fmt.Sprintf(notYet, "held") + "held: 0d6c8c5a-4d6b-4b0b-8f10-2d6a37bb0f99\n" + x.connection(x.url, "file:"+dir+"/east/own"),
+		"grant": fmt.Sprintf(notYet, "grant") + "held: 0d6c8c5a-4d6b-4b0b-8f10-2d6a37bb0f98\n",
 	}
-	merged := map[string]string{}
+	merged := map[string]string{"instances/east/grant/granted.yaml": x.connection(x.url, "file:"+dir+"/kube-a")}
 	for name, text := range attacks {
 		merged["instances/east/"+name+"/vnf.yaml"] = text
 	}
@@ -244,7 +248,7 @@ func TestASecretMergedIntoAForeignPlaceIsSentNowhere(t *testing.T) {
 			return false
 		}
 		for name := range attacks {
-			if !strings.Contains(string(said), "instances/east/"+name+"/vnf.yaml") {
+			if !strings.Contains(string(said), "instances/east/"+name+"/") {
 				return false
 			}
 		}

@@ -87,8 +87,11 @@ func (s instanceSeals) KeepConnection(dir, endpoint, old, plaintext string) (str
 // change, or has made it by another door: such a person may have Jibe send what the host has to an endpoint that only the
 // instance names.
 func (s secrets) Permit(settings *desired.Settings, before, after *desired.Instance, admin bool) error {
+	// What is connected to is what counts with the grant, whose connections hold references as well.
+	after = after.WithGrant()
 	were := map[string]desired.VIMConnection{}
 	if before != nil {
+		before = before.WithGrant()
 		were = before.VIMConnections
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.VIMConnections)) {

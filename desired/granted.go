@@ -216,12 +216,12 @@ func joined[L any](own, granted []L, instead map[string]string, of func(L) (id, 
 }
 
 // ForeignGrant is the problem of a commit that changes what was granted to an instance that
-// runs, or brings something as granted to one that doesn't run yet; nil where it does neither.
+// may have objects, or brings something as granted to one that had none yet; nil where it does neither.
 // file is the path of its granted.yaml.
 func ForeignGrant(file string, before, after *Instance) *Problem {
 	switch {
-	case after == nil || !IsInstantiated(after.State):
-		return nil
+	case !MayHaveObjects(after):
+		return nil // a grant counts for nothing there
 	case !MayHaveObjects(before):
 		if after.Granted.IsZero() {
 			return nil

@@ -61,6 +61,11 @@ func TestOnlyJibeWritesWhatWasGranted(t *testing.T) {
 		return x
 	}
 	const runs, not = desired.Instantiated, desired.NotInstantiated
+	held := func(vim ...string) *desired.Instance { // what an instantiation left that was set to FAILED
+		x := in(not, vim...)
+		x.Held = "0d6c8c5a-4d6b-4b0b-8f10-2d6a37bb0f11"
+		return x
+	}
 	for name, c := range map[string]struct {
 		before, after *desired.Instance
 		foreign       bool
@@ -75,6 +80,12 @@ func TestOnlyJibeWritesWhatWasGranted(t *testing.T) {
 		"of a former life": {in(not, "a"), in(runs, "a"), true},
 		"terminated":       {in(runs, "a"), in(not), false},
 		"removed":          {in(runs, "a"), nil, false},
+		"idle":             {in(not), in(not, "a"), false},
+		"held":             {held(), held("a"), true},
+		"held from idle":   {in(not, "a"), held("a"), true},
+		"held from birth":  {nil, held("a"), true},
+		"held another":     {held("a"), held("b"), true},
+		"held as it ran":   {in(runs, "a"), held("a"), false},
 	} {
 		if p := desired.ForeignGrant("granted.yaml", c.before, c.after); (p != nil) != c.foreign {
 			t.Errorf("%s: %v", name, p)
