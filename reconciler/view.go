@@ -119,6 +119,23 @@ func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.R
 	return op.After, op.Before, nil
 }
 
+// permit is [Config.Permit] for a change with the settings. Where no administrator asks, head's have to permit it as well:
+// who plans may propose any settings, and what is rendered with the secret would be told, as it is made of it.
+func (v *View) permit(settings *desired.Settings, before, after *desired.Instance) error {
+	if after == nil || v.r.Permit == nil {
+		return nil
+	}
+	if err := v.r.Permit(settings, before, after, v.admin); err != nil || v.admin {
+		return err
+	}
+	head, err := v.r.Repo.Settings()
+	if err != nil || head == settings {
+		return err
+	}
+
+	return v.r.Permit(head, before, after, false)
+}
+
 // Check is [Checker.Check] that also refuses to end a VNF that is a VIM on which others
 // run, and to run one by references or at a VIM that are forbidden; settings nil means
 // head's.
@@ -133,10 +150,8 @@ func (v *View) Check(ctx context.Context, settings *desired.Settings, before, af
 		return err
 	}
 	// Before anything is rendered: what quotes a secret that may not stand there would tell it.
-	if after != nil && v.r.Permit != nil {
-		if err := v.r.Permit(settings, before, after, v.admin); err != nil {
-			return err
-		}
+	if err := v.permit(settings, before, after); err != nil {
+		return err
 	}
 	if err := v.checker.Check(ctx, settings, before, after); err != nil || after == nil {
 		return err
