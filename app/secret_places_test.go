@@ -236,6 +236,10 @@ func TestASecretMergedIntoAForeignPlaceIsSentNowhere(t *testing.T) {
 	for name, text := range attacks {
 		merged["instances/east/"+name+"/vnf.yaml"] = text
 	}
+	for name, text := range map[string]string{"asleep": attacks["file"], "asleep-held": attacks["held"], "asleep-grant": attacks["grant"]} {
+		merged["instances/east/"+name+"/vnf.yaml"] = strings.Replace(text, "name: ", "suspend: true\nname: asleep-", 1)
+	}
+	merged["instances/east/asleep-grant/granted.yaml"] = merged["instances/east/grant/granted.yaml"]
 	bare.Change("Merge", merged)
 	poke(t, s)
 	kit.Until(t, "each is held with the reason", func() bool {
@@ -261,6 +265,16 @@ func TestASecretMergedIntoAForeignPlaceIsSentNowhere(t *testing.T) {
 		var list []struct{ File, Message string }
 		return s.Get(t.Context(), "/jibe/v1/problems", &list) == nil && len(list) >= len(attacks)
 	})
+	var seen []struct{ ID string }
+	if err := s.Get(t.Context(), "/vnflcm/v2/vnf_instances", &seen); err != nil || len(seen) < len(attacks)+3 {
+		t.Errorf("%d instances are listed: %v", len(seen), err)
+	}
+	for _, v := range seen {
+		var one json.RawMessage
+		if err := s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+v.ID, &one); err != nil {
+			t.Error(err)
+		}
+	}
 	if n := x.asked.Load(); n != 0 {
 		t.Errorf("%d requests reached the thief", n)
 	}
