@@ -41,3 +41,25 @@ func TestAProposedProjectOpensNoSecretToAPlanner(t *testing.T) {
 		t.Error("an administrator's don't")
 	}
 }
+
+func TestAProposedPackageIsGivenNoSecretForAPlanner(t *testing.T) {
+	t.Parallel()
+
+	w := newWorld(t, func(c *reconciler.Config) {
+		c.Permit = func(*desired.Settings, *desired.Instance, *desired.Instance, bool) error { return nil }
+		c.Reveal = func(map[string]any) (map[string]any, error) {
+			t.Error("a secret is revealed")
+			return nil, nil
+		}
+	})
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+	before := w.head()
+	after := *before
+	after.Params = map[string]any{"password": "file:/var/lib/jibe/secrets/east/own"}
+
+	view := w.recon.View().With(catalogue{})
+	if field, reason, refused := reconciler.Refused(view.Check(t.Context(), nil, before, &after)); !refused || field != "params" {
+		t.Errorf("a package of a planner's choice is rendered with the secret: %q %q", field, reason)
+	}
+}

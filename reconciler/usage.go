@@ -289,7 +289,7 @@ func (v *View) Together(ctx context.Context, settings *desired.Settings, changes
 		other.proposed[id], _ = v.checker.usage.usedBy(ctx, in)
 	}
 	other.needs = v.checker.needs.with(changes)
-	return &View{v.r, &other, v.admin}
+	return &View{v.r, &other, v.admin, v.proposed}
 }
 
 // Counted is the repository for those who write what somebody asks for. A write that would

@@ -16,8 +16,8 @@ import (
 type View struct {
 	r       *Reconciler
 	checker *Checker
-	// admin says that an administrator asks.
-	admin bool
+	// admin says that an administrator asks, and proposed that the packages are those of a proposal.
+	admin, proposed bool
 }
 
 // View returns the reconciler's read-only side.
@@ -28,11 +28,11 @@ func (r *Reconciler) View() *View { return &View{r: r, checker: r.checker} }
 func (v *View) With(packages Packages) *View {
 	other := *v.checker
 	other.packages = packages
-	return &View{v.r, &other, v.admin}
+	return &View{v.r, &other, v.admin, true}
 }
 
 // ByAdmin is the view of an administrator who considers a change.
-func (v *View) ByAdmin() *View { return &View{v.r, v.checker, true} }
+func (v *View) ByAdmin() *View { return &View{v.r, v.checker, true, v.proposed} }
 
 // Running is everything of the instance that the VIM's cache last saw, what is
 // being deleted included. fresh is false where there is no such view now.
@@ -124,6 +124,10 @@ func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.R
 func (v *View) permit(settings *desired.Settings, before, after *desired.Instance) error {
 	if after == nil || v.r.Permit == nil {
 		return nil
+	}
+	if v.proposed && !v.admin && slices.ContainsFunc(after.References(), func(r desired.Reference) bool { return r.Connection == "" }) {
+		return &drivers.RefusedError{Field: "params", Reason: "they refer to secrets, and " + desired.RepositoriesFile +
+			" is changed beside: a package from there would be given them, which an administrator alone may have planned; plan the instance without that change, or have an administrator plan it"}
 	}
 	if err := v.r.Permit(settings, before, after, v.admin); err != nil || v.admin {
 		return err
