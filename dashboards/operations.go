@@ -81,7 +81,7 @@ func git() dashboard {
 					query{`min by (job, repository) (jibe_package_repository_up)`, "{{repository}}"}),
 				graph("Git clients", "short", "Requests of git clients for which git runs, those that wait for their turn, and those that were answered 503 in five minutes.",
 					query{`sum by (service) (jibe_git_served)`, "{{service}}"}, query{`sum by (service) (jibe_git_served_waiting)`, "{{service}}, waits"},
-					query{`sum by (service) (` + grown("jibe_git_served_refused_total", "5m") + `)`, "{{service}}, refused"}),
+					query{`sum by (service) (increase(jibe_git_served_refused_total[5m]))`, "{{service}}, refused"}),
 				graph("Conflicts", "cps", "Jibe's own commits that found the branch moved. They are made anew; many of them mean that many people and programs write at once.",
 					query{`sum(rate(jibe_git_conflicts_total[$__rate_interval]))`, "conflicts"}),
 				graph("Wait for the next push", "s", "How long writes waited for their push, where --push-interval keeps pushes apart. Median and 95th percentile.",

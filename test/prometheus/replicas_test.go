@@ -3,6 +3,7 @@ package prometheus
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/store/redis"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
@@ -135,14 +138,41 @@ func (r *replicas) lose(t *testing.T, p *prometheus) {
 func (r *replicas) fail(t *testing.T, p *prometheus) {
 	t.Helper()
 	p.is(t, `min_over_time(max by (job) (jibe_members{job="`+replicasJob+`"} and on (job, instance) (jibe_member_session_held == 1))[10s:1s])`, "2")
+	r.forge(t)
+	kit.Eventually(t, func() error { return p.alerts.fired("SubscriptionNotProven") })
 	r.second.KillGroup()
 	kit.Eventually(t, func() error { return p.alerts.fired("ReplicaIsMissing") })
 	r.redis.Kill()
 }
 
-// mend has both serve again. Redis does already.
+// forged is a subscription that no Jibe has made.
+const forged = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1be1"
+
+// forge writes a subscription into Redis past the replicas.
+func (r *replicas) forge(t *testing.T) {
+	t.Helper()
+	s, err := redis.Open(t.Context(), redis.Options{URL: r.redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Put(t.Context(),
+		store.Record{Key: "subscription/" + forged, Value: []byte(`{"id":"` + forged + `","callbackUri":"https://192.0.2.1/"}`)},
+		store.Record{Key: "cursor/" + forged, Value: []byte(`{"after":0}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mend has both serve again, without the forged subscription. Redis does already.
 func (r *replicas) mend(t *testing.T) {
 	t.Helper()
+	switch a, err := r.first.Do(t.Context(), http.MethodDelete, process.Subscriptions+"/"+forged, nil); {
+	case err != nil:
+		t.Error(err)
+	case a.Status != http.StatusNoContent && a.Status != http.StatusNotFound:
+		t.Errorf("the forged subscription stays: %d %s", a.Status, a.Body)
+	}
 	r.second = process.Start(t, r.second.Data, append(r.flags, "--listen", strings.TrimPrefix(r.second.URL, "http://"))...)
 	r.files.PushFiles(map[string]string{misread + "/vnf.yaml": small(misread, process.SmallVnfd, params(""))})
 }

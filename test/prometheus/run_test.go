@@ -20,7 +20,7 @@ var fireAndResolve = []string{
 	"VnfOperationWaitsForAPerson", "VnfOperationWaitsForInstances", "VnfRequestWaitsForMerge", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
 	"RolloutHalted", "RolloutWaitsForMerge",
 	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "ForgeNotTold", "GitFails", "PackageRepositoryNotFetched", "VimAway", "VimUnusedAway", "VimKindUnlisted", "VimIsAnotherOne", "VimHasOrphans", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
-	"SubscriberNotNotified", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",
+	"SubscriberNotNotified", "SubscriptionNotProven", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",
 	"ReplicaHasNoSession", "ReplicaIsMissing", "RedisLostRecords", "RedisMemoryShort",
 }
 
