@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -140,21 +141,39 @@ func FindUnproven(ctx context.Context, from lister, sealer sealed.Sealer) ([]*Un
 // one has: any record without a seal is believed. One whose password isn't encrypted is left
 // alone, as no version has written it.
 func SealAll(ctx context.Context, s store.Store, sealer sealed.Sealer) (n int, err error) {
+	for {
+		more, conflict, err := sealThose(ctx, s, sealer)
+		n += more
+		if err != nil || !conflict {
+			return n, err
+		}
+	}
+}
+
+// sealThose seals the records that are there. A conflict means that another replica has changed one of them meanwhile.
+func sealThose(ctx context.Context, s store.Store, sealer sealed.Sealer) (n int, conflict bool, err error) {
 	stored, err := s.List(ctx, subscriptionPrefix, "", 0)
 	if err != nil {
-		return 0, fmt.Errorf("list subscriptions: %w", err)
+		return 0, false, fmt.Errorf("list subscriptions: %w", err)
 	}
+
 	for _, r := range stored {
 		value := bytes.TrimSpace(r.Value)
 		if _, seal := sealed.Split(value); seal != "" || !encrypted(value) {
 			continue
 		}
-		if _, err := s.Put(ctx, store.Record{Key: r.Key, Version: r.Version, Value: sealer.Seal(r.Key, value)}); err != nil {
-			return n, fmt.Errorf("seal %s: %w", r.Key, err)
+		_, err := s.Put(ctx, store.Record{Key: r.Key, Version: r.Version, Value: sealer.Seal(r.Key, value)})
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			conflict = true
+		case err != nil:
+			return n, false, fmt.Errorf("seal %s: %w", r.Key, err)
+		default:
+			n++
 		}
-		n++
 	}
-	return n, nil
+
+	return n, conflict, nil
 }
 
 // encrypted reports whether a record can be read and all passwords in it are encrypted.

@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -298,6 +299,39 @@ func TestRecordsOfAnEarlierVersionAreSealedOnce(t *testing.T) {
 	if found, err := notify.FindUnproven(t.Context(), w.store, sealer); err != nil || len(found) != 1 || found[0].Subscription != a1 {
 		t.Errorf("%v, %v", found, err)
 	}
+}
+
+func TestReplicasThatStartTogetherSealRecordsOnce(t *testing.T) {
+	t.Parallel()
+	sealer := sealed.Sealer{Key: []byte("the key")}
+	there, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = there.Close() })
+	record := `{"id":"` + a1 + `","callbackUri":"https://192.0.2.1/"}`
+	if _, err := there.Put(t.Context(), store.Record{Key: "subscription/" + a1, Value: []byte(record)}); err != nil {
+		t.Fatal(err)
+	}
+
+	n, err := notify.SealAll(t.Context(), &overtaken{Store: there}, sealer)
+
+	if n != 0 || err != nil {
+		t.Errorf("the one that came second has sealed %d, %v", n, err)
+	}
+	if found, err := notify.FindUnproven(t.Context(), there, sealer); err != nil || len(found) != 0 {
+		t.Errorf("not sealed: %v, %v", found, err)
+	}
+}
+
+// overtaken is a store in which another replica has made each change just before.
+type overtaken struct{ store.Store }
+
+func (o *overtaken) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	if _, err := o.Store.Put(ctx, recs...); err != nil {
+		return nil, err
+	}
+	return o.Store.Put(ctx, recs...)
 }
 
 const a1 = "0d5a7c1e-6f0b-4b0e-9c55-0f6f2a9e1b01"
