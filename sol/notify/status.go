@@ -77,7 +77,8 @@ func (s *Service) AllStatesOf(ctx context.Context, who auth.Identity) ([]State, 
 	}
 	for _, rec := range recs {
 		if rec.unproven != nil && rec.of(who) {
-			out = append(out, s.refused(rec))
+			// A worker that started before the record was changed is left out.
+			out = append(slices.DeleteFunc(out, func(x State) bool { return x.ID == rec.ID }), s.refused(rec))
 			continue
 		}
 		if s.claims == nil || s.apis[rec.API] == nil || !rec.of(who) || slices.ContainsFunc(out, func(x State) bool { return x.ID == rec.ID }) {
