@@ -1,6 +1,8 @@
 package app
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/ui"
 )
 
 // endless is a body that begins with head and repeats unit; it counts what is read of it.
@@ -122,5 +125,26 @@ func TestAPlanThatFindsNoMemoryIsToldToComeAgain(t *testing.T) {
 	hold.End()
 	if w.Code != http.StatusOK {
 		t.Errorf("when the other has ended: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestThePageSaysWhyNoPlanIsMadeNow(t *testing.T) {
+	t.Parallel()
+	other := errors.New("another error")
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"the memory is in use": {fmt.Errorf("plan: %w", admission.ErrMemoryInUse), http.StatusServiceUnavailable},
+		"too many wait":        {admission.ErrTooManyPlans, http.StatusTooManyRequests},
+		"too large":            {fmt.Errorf("plan: %w", &admission.TooLargeError{Most: 1 << 20}), http.StatusRequestEntityTooLarge},
+	} {
+		f, ok := errors.AsType[*ui.Failure](unplanned(c.err))
+		if !ok || f.Status != c.want || !strings.Contains(f.Remedy, "Nothing was changed") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	if got := unplanned(other); !errors.Is(got, other) {
+		t.Errorf("another error becomes %v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -36,15 +37,31 @@ type pageWriter struct {
 func (w *pageWriter) Judge(ctx context.Context, who auth.Identity, d *sol.Draft) (*ui.Verdict, error) {
 	ctx, hold, err := w.s.beginPlan(ctx, who)
 	if err != nil {
-		return nil, err
+		return nil, unplanned(err)
 	}
 	defer hold.End()
 
 	v, err := w.s.reviewer.Review(ctx, proposalOf(d, who), true)
 	if err != nil {
-		return nil, err
+		return nil, unplanned(err)
 	}
 	return shownVerdict(v), nil
+}
+
+// unplanned returns how the page shows that a plan can't be made now. Other errors stay as they are.
+func unplanned(err error) error {
+	const title, remedy = "No plan can be made now", "Nothing was changed. Try again in a moment."
+
+	var large *admission.TooLargeError
+	switch {
+	case errors.As(err, &large):
+		return &ui.Failure{Status: http.StatusRequestEntityTooLarge, Title: "The change is too large for a plan", Detail: err.Error(), Remedy: "Nothing was changed. Push it in several commits."}
+	case errors.Is(err, admission.ErrMemoryInUse):
+		return &ui.Failure{Status: http.StatusServiceUnavailable, Title: title, Detail: err.Error(), Remedy: remedy}
+	case errors.Is(err, admission.ErrTooManyPlans):
+		return &ui.Failure{Status: http.StatusTooManyRequests, Title: title, Detail: err.Error(), Remedy: remedy}
+	}
+	return err
 }
 
 func proposalOf(d *sol.Draft, who auth.Identity) *admission.Proposal {
