@@ -20,6 +20,11 @@ import (
 // Kept says what was acknowledged and isn't there any more. It is cheap enough to be asked for
 // after every fault.
 func (w *World) Kept(ctx context.Context) error {
+	// What is acknowledged while the history is read needn't be in it.
+	w.mu.Lock()
+	requests, pushes := slices.Clone(w.requests), slices.Clone(w.pushes)
+	w.mu.Unlock()
+
 	operations, err := w.Occurrences(ctx, w.Servers.Present())
 	if err != nil {
 		return err
@@ -28,10 +33,6 @@ func (w *World) Kept(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
-	w.mu.Lock()
-	requests, pushes := slices.Clone(w.requests), slices.Clone(w.pushes)
-	w.mu.Unlock()
 	known := map[string]Occurrence{}
 	for _, op := range operations {
 		known[op.ID] = op
