@@ -20,7 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// thief is an endpoint of somebody who may push, and would have secrets sent there.
+// thief is an endpoint of an operator who would have secrets sent there.
 type thief struct {
 	url, ca string
 	// asked counts the requests that reach it.
@@ -190,7 +190,7 @@ func TestASecretGoesNowhereButWhereItMayBeUsed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What stands and couldn't come any more is found, and what can be put right by itself is.
+	// What stands and couldn't come any more is found, and what can be fixed automatically is.
 	unscoped, ofVIMs := "don't say what they are for: 1", "refer to what vims/ or peers.yaml refers to: instances/east/old/vnf.yaml"
 	if out, errs, _ := s.CLI(t, "doctor", "--data", data); !strings.Contains(out, unscoped) || !strings.Contains(out, ofVIMs) {
 		t.Errorf("doctor: %s%s", out, errs)

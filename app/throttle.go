@@ -25,8 +25,8 @@ import (
 // throttle slows down who guesses credentials: each address, and each name of HTTP basic
 // authentication, from wherever, may be wrong so many times at once, and so often after that.
 // Credentials that were right a while ago are let through, and so is a JWT that its issuer has
-// signed, so that nobody is locked out by who shares his address or claims his name; whether they
-// are right still is found out as ever. A name that a JWT has counts for nothing: whoever can't
+// signed, so that no caller is locked out by one who shares the address or claims his name; whether they
+// are right still is found out as ever. A name that a JWT has counts for nothing: a caller who can't
 // sign can't guess a signature either, and could only lock its owner out. Memory is bounded: what
 // was forgotten begins anew.
 type throttle struct {
@@ -200,7 +200,7 @@ func (t *throttle) hash(kind, text string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// claimOf is who a request says that it is from, which nobody has checked: the subject of a JWT, wherever that
+// claimOf is who a request says that it is from, which is not verified: the subject of a JWT, wherever that
 // stands, or the name of HTTP basic authentication, whose password can be guessed.
 func claimOf(r *http.Request, header string) (name string, guessable bool) {
 	name, token, guessable := r.BasicAuth()

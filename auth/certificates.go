@@ -65,7 +65,7 @@ func readCertificates(list []fileCertificate) ([]certificate, error) {
 	return out, nil
 }
 
-// of says whether the leaf is one that the entry names. Its subject is compared as the certificate has it.
+// of reports whether the leaf is one that the entry names. Its subject is compared as the certificate has it.
 func (c *fileNames) of(leaf *x509.Certificate) bool {
 	switch {
 	case c.Subject != "":

@@ -116,7 +116,7 @@ func (id Identity) MayAnywhere(role Role) bool {
 	})
 }
 
-// Is says whether both are the same caller, whatever each may do. An id that both have tells, else their names
+// Is reports whether both are the same caller, whatever each may do. An id that both have tells, else their names
 // do; who has one isn't who hasn't.
 func (id Identity) Is(other Identity) bool {
 	return id.Issuer == other.Issuer && id.ID == other.ID && (id.ID != "" || id.Name == other.Name)

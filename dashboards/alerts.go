@@ -292,7 +292,7 @@ func processAlerts(p pace) group {
 			Name: "SubscriptionNotProven", Severity: critical,
 			Value: `max by (job) (jibe_subscriptions_unproven)`, Bad: "> 0",
 			Summary:     "Records of {{ $value }} subscriptions weren't written by Jibe: nothing is sent there",
-			Description: "Somebody has changed them in Redis, or put them there: find out who may write to it, and have their owners subscribe again.",
+			Description: "They were changed in Redis, or put there: find out who may write to it, and have their owners subscribe again.",
 		},
 		{
 			Name: "QueueNotWorkedOff", Severity: warning, For: 2 * time.Minute,

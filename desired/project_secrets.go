@@ -36,7 +36,7 @@ func (d *document) secretPrefix(n *yaml.Node, where string) string {
 	return s
 }
 
-// MayName says whether instances of the project may refer to a variable or file. A prefix of files is a directory with
+// MayName reports whether instances of the project may refer to a variable or file. A prefix of files is a directory with
 // all that is below it, or one file; a prefix of variables that ends in "_" is all whose names begin so, any other one is
 // that variable.
 func (p *Project) MayName(ref string) bool {

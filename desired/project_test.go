@@ -208,7 +208,7 @@ func TestTheDefaultProjectHasWhatNoOtherOneClaims(t *testing.T) {
 	}
 }
 
-// Whoever makes a pod in the namespace of a service account can run it as that account.
+// A user who makes a pod in the namespace of a service account can run it as that account.
 func TestTheNamespaceOfAnAccountIsNoOtherProjects(t *testing.T) {
 	t.Parallel()
 	s := projectsOf(t, map[string]string{

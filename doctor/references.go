@@ -42,7 +42,7 @@ func (t *Target) references(ctx context.Context, settings *desired.Settings) Fin
 		note(fmt.Sprintf("encrypted values that don't say what they are for: %d", s.Unscoped), "jibe secret rotate has them be for where they stand.")
 	}
 	if s.Unreadable > 0 {
-		note(fmt.Sprintf("encrypted values that this installation's key doesn't open: %d", s.Unreadable), "Encrypt these secrets anew.")
+		note(fmt.Sprintf("encrypted values that this installation's key doesn't open: %d", s.Unreadable), "Encrypt these secrets again.")
 	}
 	if len(what) == 0 {
 		return ok("each stands where it may be used")

@@ -167,7 +167,7 @@ func inMany(n int, hook string) {
 	time.Sleep(time.Minute) // they keep what they have
 }
 
-// bombSockets fills all the sockets that one process may have with what nobody reads.
+// bombSockets fills all the sockets that one process may have with data that no process reads.
 func bombSockets(*victim) {
 	data := make([]byte, 32<<10)
 	for {

@@ -87,7 +87,7 @@ func hooksWithAccount(settings *desired.Settings, inst *desired.Instance, what s
 	}
 	list, err := places(settings, inst)
 	if err != nil {
-		return nil //nolint:nilerr // whoever looks for the place says so
+		return nil //nolint:nilerr // the lookup of the place reports it
 	}
 
 	for _, at := range list {

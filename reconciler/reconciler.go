@@ -127,7 +127,7 @@ type Config struct {
 	// an administrator makes it. nil permits all.
 	Permit func(settings *desired.Settings, before, after *desired.Instance, admin bool) error
 	// Doors says that whatever reaches head has passed a door that knew who brings it, and held it
-	// against their role. Where a forge has the repository, nobody is known.
+	// against their role. Where a forge has the repository, the pusher is not known.
 	Doors bool
 	// Seals encrypt what Jibe itself writes down.
 	Seals Seals

@@ -36,8 +36,8 @@ func (s sealer) connection(endpoint string) sealer {
 	return s
 }
 
-// anew refuses credentials that a change of the endpoint would carry along: they were given for the other one.
-func (s sealer) anew(where string, c, old desired.VIMConnection) error {
+// carried refuses credentials that a change of the endpoint would carry along: they were given for the other one.
+func (s sealer) carried(where string, c, old desired.VIMConnection) error {
 	if desired.SameEndpoint(old.InterfaceInfo["endpoint"], c.InterfaceInfo["endpoint"]) {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 		if !desired.SameEndpoint(old.InterfaceInfo["endpoint"], c.InterfaceInfo["endpoint"]) {
 			kept = desired.VIMConnection{}
 		}
-		if err := s.anew(where, c, old); err != nil {
+		if err := s.carried(where, c, old); err != nil {
 			return nil, err
 		}
 		var err error

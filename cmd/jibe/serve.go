@@ -74,7 +74,7 @@ func newServe() *cobra.Command {
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
 	f.DurationVar(&o.PushInterval, "push-interval", 0, "how far apart pushes to --remote are at least, for a forge that limits them (six a minute: 10s); up to 1m")
 	f.StringVar(&o.WebhookSecret, "webhook-secret", "", "secret of the forge's webhook, as file:PATH or env:NAME: /webhook then takes only what the forge has signed with it, each delivery once (default: it takes nothing)")
-	f.BoolVar(&o.OpenWebhook, "open-webhook", false, "take calls of /webhook that nothing has signed: whoever reaches it has Jibe fetch")
+	f.BoolVar(&o.OpenWebhook, "open-webhook", false, "take calls of /webhook without a signature: any caller has Jibe fetch")
 	forgeFlags(f, &o.Forge)
 	f.StringVar(&o.Prometheus.URL, "prometheus", "", "URL of the Prometheus that the gates of rollouts ask (after.prometheus)")
 	f.StringVar(&o.Prometheus.Token, "prometheus-token", "", "bearer token for --prometheus, as file:PATH or env:NAME")

@@ -59,7 +59,7 @@ func (r *Reader) Rewrites(ctx context.Context, updates []RefUpdate) ([]string, e
 	return out, nil
 }
 
-// DraftMoved notes what git took of a push by its owner to a draft: whoever brings a branch owns it until it is deleted.
+// DraftMoved notes what git took of a push by its owner to a draft: the caller who brings a branch owns it until it is deleted.
 func (r *Repo) DraftMoved(u RefUpdate, by string, rewritten bool) error {
 	if !r.IsDraft(u.Ref) {
 		return nil

@@ -76,7 +76,7 @@ func (p *Places) Add(file string, text []byte) error {
 func (p *Places) note(file, ref string, scope Scope) error {
 	was, known := p.scopes[ref]
 	if known && was != scope {
-		return fmt.Errorf("the same encrypted value stands in %s, for %s, and in %s, for %s: encrypt the secret itself where it belongs twice, or remove it where somebody has copied it to",
+		return fmt.Errorf("the same encrypted value stands in %s, for %s, and in %s, for %s: encrypt the secret itself where it belongs twice, or remove the copy",
 			p.files[ref], was, file, scope)
 	}
 	if !known {

@@ -152,7 +152,7 @@ func (r *Rotation) Outdated(file []byte, places *Places) (int, error) {
 	return n, err
 }
 
-// Encrypt returns the file with those references encrypted anew, and how many there were. Each is for what it was for;
+// Encrypt returns the file with those references encrypted again, and how many there were. Each is for what it was for;
 // one of an earlier version, which doesn't say, is for where it stands. All else stays as it is, byte by byte. The error
 // is an [*UnreadableError] or a [*MisplacedError], or says that something couldn't be encrypted.
 func (r *Rotation) Encrypt(file []byte, places *Places) ([]byte, int, error) {
@@ -161,7 +161,7 @@ func (r *Rotation) Encrypt(file []byte, places *Places) ([]byte, int, error) {
 	})
 }
 
-func (r *Rotation) walk(file []byte, places *Places, anew func(clear string, scope Scope) (string, error)) (out []byte, outdated int, _ error) {
+func (r *Rotation) walk(file []byte, places *Places, again func(clear string, scope Scope) (string, error)) (out []byte, outdated int, _ error) {
 	at := 0
 	for _, m := range reference.FindAllIndex(file, -1) {
 		whole := string(file[m[0]:m[1]])
@@ -181,7 +181,7 @@ func (r *Rotation) walk(file []byte, places *Places, anew func(clear string, sco
 			continue
 		}
 		outdated++
-		ref, err := anew(clear, next)
+		ref, err := again(clear, next)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -174,7 +174,7 @@ func TestARotationHasOldValuesBeForWhereTheyStand(t *testing.T) {
 			}
 		}
 	}
-	// A value that somebody has copied isn't made one for where the copy stands.
+	// A copied value isn't made one for where the copy stands.
 	copied := secret.NewPlaces(settings)
 	if err := copied.Add("vims/edge.yaml", []byte(files["vims/edge.yaml"])); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestAHookOfAProjectWithAnAccountGetsATokenOfItAndNothingOfJibes(t *testing.
 		t.Errorf("outside of namespaces: %v", err)
 	}
 
-	// Whoever looks with a token learns whose it is, whatever else that one may not see.
+	// A client with a token learns whose it is, whatever else it may not see.
 	sight, _ := kubernetes.Look(t.Context(), drivers.VIM{Name: "a", Kubeconfig: files["KUBECONFIG"]}, kubernetes.Options{Egress: egress.Anywhere()})
 	if sight.Account != bounds.Account {
 		t.Errorf("the credentials are known as those of %q: %+v", sight.Account, sight)

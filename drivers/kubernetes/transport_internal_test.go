@@ -104,7 +104,7 @@ func (endlessText) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An instance's own connection may lead to a server of whoever gave it.
+// An instance's own connection may lead to a server of the caller who gave it.
 func TestAnAPIServerThatAnswersWithoutEndIsLeft(t *testing.T) {
 	t.Parallel()
 	through, err := newTransport(&rest.Config{Host: "https://api.example"}, func(http.RoundTripper) http.RoundTripper { return endless{} })

@@ -97,7 +97,7 @@ func TestARedirectTakesNoTokenElsewhere(t *testing.T) {
 	}
 }
 
-// An instance's own connection may lead to a server of whoever gave it.
+// An instance's own connection may lead to a server of the caller who gave it.
 func TestACloudThatAnswersWithoutEndIsLeft(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64

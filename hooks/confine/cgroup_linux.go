@@ -273,7 +273,7 @@ func (c *Cgroups) Remove(name string) error {
 // cgroup is that of one run, as its launcher has it; nil is none.
 type cgroup struct{ dir *os.File }
 
-// open opens a file of it. The mount of the directory is that of whoever started the launcher, so
+// open opens a file of it. The mount of the directory is that of the process that started the launcher, so
 // that what the launcher has mounted since is of no matter.
 func (g *cgroup) open(name string, flags int) (*os.File, error) {
 	fd, err := unix.Openat(int(g.dir.Fd()), name, flags|unix.O_CLOEXEC, 0)

@@ -36,7 +36,7 @@ var forbidden = []uint32{
 
 // missing are system calls of which programs are told that there are none, as they know how to
 // do without: of what clone3 and io_uring do a filter sees nothing, of memory that only a file
-// descriptor holds no limit does, and Landlock lets names be watched that it lets nobody read.
+// descriptor holds no limit does, and Landlock lets names be watched that it lets no process read.
 var missing = []uint32{
 	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
 	unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT,

@@ -257,7 +257,7 @@ func (r *run) accept(answer *peer.Answer) (*UnderWay, error) {
 	return &now, nil
 }
 
-// recordable reports whether an id of somebody else's may stand in records, events and errors.
+// recordable reports whether an id from outside may stand in records, events and errors.
 func recordable(id string) bool {
 	return len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -20,7 +20,7 @@ type AnswerBound struct {
 	Value    int64
 }
 
-// Bound returns the transport with the bound. Whoever names an address, as in an instance's own
+// Bound returns the transport with the bound. A caller who names an address, as in an instance's own
 // connection to a VIM, may have a server of theirs answer without end.
 func (b AnswerBound) Bound(next http.RoundTripper) http.RoundTripper { return &boundTransport{next, b} }
 

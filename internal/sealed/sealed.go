@@ -1,5 +1,5 @@
 // Package sealed proves that a record in a store is as this installation wrote it: a JSON object
-// that ends with an HMAC over its text and its key in the store. Whoever may write to the store
+// that ends with an HMAC over its text and its key in the store. A client that may write to the store
 // and doesn't have the installation's key can remove such a record, or put back one that it had
 // under the same key, and nothing else.
 package sealed

@@ -163,7 +163,7 @@ func (f *Fact) same(g *Fact) bool {
 	return a == b
 }
 
-// maxUnusual bounds how many kinds of an inventory are looked for. Whoever may write in the namespace
+// maxUnusual bounds how many kinds of an inventory are looked for. A user who may write in the namespace
 // may have written it.
 const maxUnusual = 256
 

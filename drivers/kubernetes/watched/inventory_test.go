@@ -24,7 +24,7 @@ func (m askedKinds) Find(gk schema.GroupKind, _ ...string) (*meta.RESTMapping, e
 	return m.noKinds.Find(gk)
 }
 
-// Whoever may write in an instance's namespace may write its inventory, and ConfigMaps that look
+// A user who may write in an instance's namespace may write its inventory, and ConfigMaps that look
 // like one: a few kinds are looked for, and little is remembered of them.
 func TestAnInventoryOfAnyLengthMakesLittleWork(t *testing.T) {
 	t.Parallel()
