@@ -88,7 +88,8 @@ func (s *Slot) change(ctx context.Context, server *process.Server) error {
 		return s.Edit(ctx, server, s.dir, "End "+s.Name, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
 	case dice < 92:
 		return s.ask(ctx, server, "OPERATE", http.MethodPost, "/operate", map[string]any{"changeStateTo": "STOPPED"})
-	case dice < 96 || now.Supersede == "": // a removal would go first, where no push has said that it may not
+	case dice < 96 || s.dir != s.gitDir():
+		// A removal goes before an operation under way that was asked for while nothing said that it may not.
 		return s.Edit(ctx, server, s.dir, "Stop "+s.Name, desired.KeyValue{Path: []string{"state"}, Value: desired.Stopped})
 	}
 	return s.push(ctx, server, s.dir, "Remove "+s.Name, func([]byte) ([]byte, error) { return nil, nil })
