@@ -275,7 +275,7 @@ func (r *Rollouts) pass(ctx context.Context) (next time.Time, err error) {
 	claims := map[string]string{}
 	var errs []error
 	for _, x := range list {
-		if x.r == nil || x.l != nil && x.l.Ended != nil {
+		if x.r == nil || !x.open() {
 			continue
 		}
 		x.asks = true

@@ -134,7 +134,7 @@ func (r *Rollouts) draft(ctx context.Context, a RolloutAsk) (files []string, d *
 	switch {
 	case x.r == nil:
 		return nil, nil, fmt.Errorf("%w: its file can't be obeyed: %w", ErrRolloutState, x.problem)
-	case x.l != nil && x.l.Ended != nil:
+	case !x.open():
 		return nil, nil, fmt.Errorf("%w: rollout %s has ended (%s): begin another with a file of its own", ErrRolloutState, a.Name, x.l.Ended.As)
 	}
 	d = &RolloutDraft{Author: a.Author, Old: map[string][]byte{x.file: x.text}, New: map[string][]byte{},

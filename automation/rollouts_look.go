@@ -1,7 +1,6 @@
 package automation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,127 +25,190 @@ type seen struct {
 	overlaps string // the rollout that goes first
 }
 
-// look finds out what there is of the rollout's instances. claims are the instances that other
-// rollouts have, to which it adds its own.
+// look finds out what there is of the rollout's instances, and decides what comes next. claims are the instances that
+// other rollouts have, to which it adds its own.
 func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string) (*seen, error) {
 	s := &seen{loaded: x, heads: map[string]desired.Head{}}
 	product := ""
-	if x.l == nil || x.l.Ended == nil {
-		for _, q := range x.r.After.Prometheus {
-			if why := r.Queries.Unasked(q); why != "" {
-				return nil, fmt.Errorf("%s: after.prometheus: %s", x.file, why)
-			}
+	if x.open() {
+		if err := r.equipped(x); err != nil {
+			return nil, err
 		}
 		var err error
 		if product, err = r.pin(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	var attempts map[string][]desired.Attempt
-	var proposal *desired.RolloutProposal
-	if x.l != nil {
-		attempts, proposal = x.l.Attempts, x.l.Proposal
-	}
-	if open := x.l == nil || x.l.Ended == nil; open && r.Pulls == nil && (x.r.Proposes() || proposal != nil) {
-		return nil, fmt.Errorf("%s: write: %s needs a forge: give jibe serve --remote and --forge-token, or remove it", x.file, desired.WritePullRequest)
-	}
+
 	s.at = r.Repo.Head()
 	for h := range r.Repo.Heads("") {
-		e, _ := r.Oplog.InstanceEntry(h.Instance)
-		if e == nil {
-			e = &oplog.InstanceEntry{}
-		}
-		tried := attempts[h.Instance]
-		selected := x.r.Selects(h.Dir, e.VNF.ProductName)
-		offered := proposal.Has(h.Instance)
-		if !selected && len(tried) == 0 && !offered {
-			continue
-		}
-		reached, labelled, err := r.reached(ctx, x.r, h)
-		if err != nil {
+		if err := r.lookAt(ctx, s, h, product, claims); err != nil {
 			return nil, err
 		}
-		if selected = selected && labelled; !selected && len(tried) == 0 && !offered {
-			continue
-		}
-		if selected {
-			if first, claimed := claims[h.Instance]; claimed && s.overlaps == "" {
-				s.overlaps = first
-			}
-		}
-		f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected, Reached: reached, Away: r.away(h.VIM)}
-		if selected && !f.Reached {
-			if f.Passed, err = r.passed(ctx, h, e, product); err != nil {
-				return nil, err
-			}
-			f.Busy = busy(h, e)
-		}
-		f.Behind = desired.IsInstantiated(h.State) && e.Settled.Tree != h.Tree
-		if offered {
-			if err := r.arrived(ctx, &f, proposal, h); err != nil {
-				return nil, err
-			}
-		}
-		if len(tried) > 0 && !tried[len(tried)-1].Retried {
-			if err := r.find(ctx, &f, tried, h, e); err != nil {
-				return nil, err
-			}
-			at := slices.IndexFunc(tried, func(a desired.Attempt) bool { return a.Target == x.l.Target && !a.Back && !a.Retried })
-			if at >= 0 {
-				f.Back = tried[at].Tree != "" && h.Tree == tried[at].Prior
-			}
-			if at >= 0 && (x.r.Failures.Then != desired.ThenHalt || x.r.State == desired.RolloutAborted) {
-				if err := r.returns(ctx, &f, x.r.Failures.Then, tried[:at+1], h, e); err != nil {
-					return nil, err
-				}
-			}
-		}
-		s.heads[h.Instance] = h
-		s.facts = append(s.facts, f)
 	}
+	s.addGone()
+
+	if err := r.decide(ctx, s); err != nil {
+		return nil, err
+	}
+	s.claim(claims)
+	return s, nil
+}
+
+// open reports whether the rollout hasn't ended.
+func (x *loaded) open() bool { return x.l == nil || x.l.Ended == nil }
+
+// attempts are all attempts at the rollout's instances, by instance.
+func (x *loaded) attempts() map[string][]desired.Attempt {
+	if x.l == nil {
+		return nil
+	}
+	return x.l.Attempts
+}
+
+// proposal is the rollout's pull request, nil without one.
+func (x *loaded) proposal() *desired.RolloutProposal {
+	if x.l == nil {
+		return nil
+	}
+	return x.l.Proposal
+}
+
+// equipped returns what this installation lacks to carry the rollout out, nil where it lacks nothing.
+func (r *Rollouts) equipped(x *loaded) error {
+	for _, q := range x.r.After.Prometheus {
+		if why := r.Queries.Unasked(q); why != "" {
+			return fmt.Errorf("%s: after.prometheus: %s", x.file, why)
+		}
+	}
+	if r.Pulls == nil && (x.r.Proposes() || x.proposal() != nil) {
+		return fmt.Errorf("%s: write: %s needs a forge: give jibe serve --remote and --forge-token, or remove it", x.file, desired.WritePullRequest)
+	}
+	return nil
+}
+
+// lookAt adds the fact of one instance, where the rollout has to do with it.
+func (r *Rollouts) lookAt(ctx context.Context, s *seen, h desired.Head, product string, claims map[string]string) error {
+	e, _ := r.Oplog.InstanceEntry(h.Instance)
+	if e == nil {
+		e = &oplog.InstanceEntry{}
+	}
+	tried, offered := s.attempts()[h.Instance], s.proposal().Has(h.Instance)
+	concerned := len(tried) > 0 || offered
+	selected := s.r.Selects(h.Dir, e.VNF.ProductName)
+	if !selected && !concerned {
+		return nil
+	}
+	reached, labelled, err := r.reached(ctx, s.r, h)
+	if err != nil {
+		return err
+	}
+	if selected = selected && labelled; !selected && !concerned {
+		return nil
+	}
+	if first, claimed := claims[h.Instance]; claimed && selected && s.overlaps == "" {
+		s.overlaps = first
+	}
+
+	f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected, Reached: reached, Away: r.away(h.VIM)}
+	f.Behind = desired.IsInstantiated(h.State) && e.Settled.Tree != h.Tree
+	if selected && !f.Reached {
+		if f.Passed, err = r.passed(ctx, h, e, product); err != nil {
+			return err
+		}
+		f.Busy = busy(h, e)
+	}
+	if offered {
+		if err := r.arrived(ctx, &f, s.proposal(), h); err != nil {
+			return err
+		}
+	}
+	if len(tried) > 0 && !tried[len(tried)-1].Retried {
+		if err := r.lookBack(ctx, s.loaded, &f, tried, h, e); err != nil {
+			return err
+		}
+	}
+
+	s.heads[h.Instance] = h
+	s.facts = append(s.facts, f)
+	return nil
+}
+
+// lookBack tells what became of the attempts at an instance, and whether it can be taken back.
+func (r *Rollouts) lookBack(ctx context.Context, x *loaded, f *rollout.Fact, tried []desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+	if err := r.find(ctx, f, tried, h, e); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(tried, func(a desired.Attempt) bool { return a.Target == x.l.Target && !a.Back && !a.Retried })
+	if at < 0 {
+		return nil
+	}
+	f.Back = tried[at].Tree != "" && h.Tree == tried[at].Prior
+	if x.r.Failures.Then == desired.ThenHalt && x.r.State != desired.RolloutAborted {
+		return nil // nothing is taken back
+	}
+	return r.returns(ctx, f, x.r.Failures.Then, tried[:at+1], h, e)
+}
+
+// addGone adds the facts of instances that head doesn't have any more.
+func (s *seen) addGone() {
+	attempts := s.attempts()
 	for id := range attempts {
 		if _, known := s.heads[id]; !known {
 			s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id, Found: rollout.Superseded, Reason: "the instance is gone", Stays: "it is gone"})
 		}
 	}
-	if proposal != nil {
-		for id := range proposal.Instances {
-			if _, known := s.heads[id]; !known && attempts[id] == nil {
-				s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id})
-			}
+	if s.proposal() == nil {
+		return
+	}
+	for id := range s.proposal().Instances {
+		if _, known := s.heads[id]; !known && attempts[id] == nil {
+			s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id})
 		}
 	}
-	if x.l == nil {
+}
+
+// decide has the package rollout say what comes next, and asks Prometheus where that needs it.
+func (r *Rollouts) decide(ctx context.Context, s *seen) error {
+	if s.l == nil {
 		s.decision = rollout.Decision{Phase: rollout.Running, Waits: "its start"}
-		if x.r.State != desired.RolloutRunning {
-			s.decision = rollout.Decision{Phase: rollout.Phase(x.r.State), Waits: "state: running"}
+		if s.r.State != desired.RolloutRunning {
+			s.decision = rollout.Decision{Phase: rollout.Phase(s.r.State), Waits: "state: running"}
 		}
-	} else {
-		decided := x.r
-		if len(s.pins) > 0 || s.overlaps != "" { // first the pin; who overlaps begins nothing
-			paused := *x.r
-			paused.State = cmp.Or(map[bool]string{true: desired.RolloutAborted}[x.r.State == desired.RolloutAborted], desired.RolloutPaused)
-			decided = &paused
-		}
-		said, err := r.said(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		if s.decision = rollout.Decide(decided, x.l, s.facts, said, r.Now()); s.decision.Ask {
-			said.Checked = r.checks.ask(ctx, x.r.After.Prometheus, r.Now())
-			s.decision = rollout.Decide(decided, x.l, s.facts, said, r.Now())
-		}
+		return nil
 	}
+
+	decided := s.r
+	if first := len(s.pins) > 0 || s.overlaps != ""; first && s.r.State != desired.RolloutAborted { // one that overlaps begins nothing
+		paused := *s.r
+		paused.State = desired.RolloutPaused
+		decided = &paused
+	}
+	said, err := r.said(ctx, s)
+	if err != nil {
+		return err
+	}
+	if s.decision = rollout.Decide(decided, s.l, s.facts, said, r.Now()); s.decision.Ask {
+		said.Checked = r.checks.ask(ctx, s.r.After.Prometheus, r.Now())
+		s.decision = rollout.Decide(decided, s.l, s.facts, said, r.Now())
+	}
+	return nil
+}
+
+// claim notes the rollout's instances as its own, unless another rollout goes first.
+func (s *seen) claim(claims map[string]string) {
 	if s.overlaps != "" {
 		s.decision.Waits = "the end of rollout " + s.overlaps + ", which selects some of the same instances"
-	} else if x.l == nil || x.l.Ended == nil {
-		for _, f := range s.facts {
-			if f.Selected {
-				claims[f.Instance] = x.r.Name
-			}
+		return
+	}
+	if !s.open() {
+		return
+	}
+	for _, f := range s.facts {
+		if f.Selected {
+			claims[f.Instance] = s.r.Name
 		}
 	}
-	return s, nil
 }
 
 // pin finds out which package the target names, and what of that its file doesn't say yet.
@@ -288,43 +350,58 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.At
 	if err != nil || f.Found != rollout.Nothing {
 		return err
 	}
-	ours := f.Reached || h.Tree == a.Tree
+
 	if op == nil {
-		switch {
-		case e.Open == "" && e.Operated.Tree == a.Tree && e.Settled.Tree == a.Tree:
-			f.Found = rollout.Completed // nothing had to be done
-		case ours || r.Now().Sub(a.Began) < unknownAfter:
-			f.Found = rollout.Waiting
-			f.Unbegun = h.Tree == a.Tree && e.Open == "" && !requested(e)
-		case h.Tree == a.Prior && e.Operated.Tree == h.Tree && e.Settled.Tree == h.Tree && e.Open == "" && !requested(e):
-			f.Found, f.Reason = rollout.Superseded, rollout.LeftReason // before anything began
-		default:
-			f.Found, f.Reason = rollout.Unknown, "no operation of the rollout's commit is known"
-		}
+		r.findUnbegun(f, a, h, e)
 		return nil
 	}
 	f.Ended = op.StateEntered
 	if op.Error != nil {
 		f.Reason = clipped(op.Error.Detail)
 	}
+	if f.Found = foundOf(op, f, a, h, e); f.Found == rollout.Completed {
+		f.Reason = ""
+	}
+	_, waits := op.Waiting()
+	f.Unbegun = f.Found == rollout.UnderWay && !op.Unseen && op.State == lcm.Starting && waits && h.Tree == a.Tree && !requested(e)
+	return nil
+}
+
+// findUnbegun tells what became of an attempt of which no operation is known.
+func (r *Rollouts) findUnbegun(f *rollout.Fact, a desired.Attempt, h desired.Head, e *oplog.InstanceEntry) {
+	atRest := e.Open == "" && !requested(e)
+	switch {
+	case e.Open == "" && e.Operated.Tree == a.Tree && e.Settled.Tree == a.Tree:
+		f.Found = rollout.Completed // nothing had to be done
+	case f.Reached || h.Tree == a.Tree || r.Now().Sub(a.Began) < unknownAfter:
+		f.Found = rollout.Waiting
+		f.Unbegun = h.Tree == a.Tree && atRest
+	case h.Tree == a.Prior && e.Operated.Tree == h.Tree && e.Settled.Tree == h.Tree && atRest:
+		f.Found, f.Reason = rollout.Superseded, rollout.LeftReason // before anything began
+	default:
+		f.Found, f.Reason = rollout.Unknown, "no operation of the rollout's commit is known"
+	}
+}
+
+// foundOf names what became of an attempt by its operation.
+func foundOf(op *lcm.Operation, f *rollout.Fact, a desired.Attempt, h desired.Head, e *oplog.InstanceEntry) rollout.Found {
+	ours := f.Reached || h.Tree == a.Tree
+	toGit := requested(e) || h.Tree == op.After.Tree && e.Operated.Tree != h.Tree // git is still to get its end
 	switch {
 	case op.State == lcm.Completed && (ours || op.After.Tree == a.Tree):
-		f.Found, f.Reason = rollout.Completed, ""
+		return rollout.Completed
 	case op.SupersededBy != "", op.State == lcm.Completed:
-		f.Found = rollout.Superseded
-	case op.Unseen && (requested(e) || h.Tree == op.After.Tree && e.Operated.Tree != h.Tree):
-		f.Found = rollout.UnderWay // git is still to get its end
+		return rollout.Superseded
+	case op.Unseen && !toGit:
+		return rollout.Unseen
 	case op.Unseen:
-		f.Found = rollout.Unseen
+		return rollout.UnderWay
 	case op.State == lcm.FailedTemp && !op.GaveWay:
-		f.Found = rollout.FailedTemp
+		return rollout.FailedTemp
 	case op.State.Ended():
-		f.Found = rollout.Failed
-	default:
-		_, waits := op.Waiting()
-		f.Found, f.Unbegun = rollout.UnderWay, op.State == lcm.Starting && waits && h.Tree == a.Tree && !requested(e)
+		return rollout.Failed
 	}
-	return nil
+	return rollout.UnderWay
 }
 
 // rolledBack tells what became of an attempt to take an instance back that is the rollback of the

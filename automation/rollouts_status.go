@@ -119,7 +119,7 @@ func (r *Rollouts) One(ctx context.Context, name string) (st RolloutStatus, text
 		claims := map[string]string{}
 		for _, x := range list {
 			asked := nameOf(x.file) == name
-			if !asked && (x.r == nil || x.l != nil && x.l.Ended != nil) {
+			if !asked && (x.r == nil || !x.open()) {
 				continue // it claims nothing
 			}
 			var err error
@@ -239,6 +239,7 @@ func (r *Rollouts) Problems(ctx context.Context) ([]desired.Problem, error) {
 
 func nameOf(file string) string { return file[len(desired.RolloutDir)+1 : len(file)-len(".yaml")] }
 
+// status completes a status with what was seen.
 func (s *seen) status(st RolloutStatus) RolloutStatus {
 	d := s.decision
 	st.Phase, st.WaitsFor, st.Gate, st.Counts, st.SecondsLeft = d.Phase, d.Waits, d.Gate, d.Counts, int64(d.Left/time.Second)
@@ -251,17 +252,11 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 		}
 		return st
 	}
+
 	st.Wave, st.Started = d.Ledger.Wave+1, d.Ledger.Started
 	st.Spent = d.Ledger.Failures() - d.Ledger.Forgiven
 	for n, w := range s.r.Waves() {
-		of := strconv.Itoa(w.Percent) + " %"
-		if len(w.Instances) > 0 {
-			of = strings.Join(w.Instances[:min(len(w.Instances), mostOfWave)], ", ")
-			if more := len(w.Instances) - mostOfWave; more > 0 {
-				of += fmt.Sprintf(" and %d more", more)
-			}
-		}
-		st.PerWave = append(st.PerWave, RolloutWave{of, d.Waves[n]})
+		st.PerWave = append(st.PerWave, RolloutWave{membersOf(w), d.Waves[n]})
 	}
 	if e := d.Ledger.Ended; e != nil {
 		st.Ended = e.At
@@ -270,27 +265,62 @@ func (s *seen) status(st RolloutStatus) RolloutStatus {
 		st.Proposal = &RolloutPull{Branch: p.Branch, Number: p.Number, Link: p.Link, At: p.At, Unmerged: cmp.Or(d.Ledger.Unmerged, p.At), Instances: len(p.Instances), Withdrawn: p.Withdrawn}
 	}
 	for _, f := range s.facts {
-		a, back := d.Ledger.Of(f.Instance, d.Ledger.Target), d.Ledger.BackOf(f.Instance, d.Ledger.Target)
-		if a != nil && f.Stays != "" && (d.Ledger.Halted != nil || f.Unbegun && d.Phase == rollout.Aborting) && len(st.Stays) < mostNamed {
-			st.Stays = append(st.Stays, RolloutInstance{f.Instance, f.Dir, f.Stays})
-		}
-		switch {
-		case back != nil && back.Failed() && len(st.Failed) < mostNamed:
-			st.Failed = append(st.Failed, RolloutInstance{f.Instance, f.Dir, "taking it back: " + back.Reason})
-		case back != nil && back.Outcome == "" && len(st.UnderWay) < mostNamed:
-			st.UnderWay = append(st.UnderWay, RolloutInstance{f.Instance, f.Dir, "is taken back"})
-		case back != nil && back.Outcome == desired.OutcomeCompleted: // it is counted
-		case a != nil && a.Outcome == "" && len(st.UnderWay) < mostNamed:
-			st.UnderWay = append(st.UnderWay, RolloutInstance{f.Instance, f.Dir, string(f.Found)})
-		case a != nil && a.Failed() && len(st.Failed) < mostNamed:
-			st.Failed = append(st.Failed, RolloutInstance{f.Instance, f.Dir, a.Reason})
-		case a == nil && f.Passed != "" && len(st.Passed) < mostNamed:
-			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, f.Passed})
-		case a != nil && a.Outcome == desired.OutcomeSuperseded && len(st.Passed) < mostNamed:
-			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, cmp.Or(a.Reason, "somebody did something else with it")})
-		case rollout.LeftTarget(f, a, back) && len(st.Passed) < mostNamed:
-			st.Passed = append(st.Passed, RolloutInstance{f.Instance, f.Dir, rollout.LeftReason})
-		}
+		st.name(d, f)
 	}
 	return st
+}
+
+// membersOf says which instances are in a wave, as the file does.
+func membersOf(w desired.RolloutWave) string {
+	if len(w.Instances) == 0 {
+		return strconv.Itoa(w.Percent) + " %"
+	}
+	of := strings.Join(w.Instances[:min(len(w.Instances), mostOfWave)], ", ")
+	if more := len(w.Instances) - mostOfWave; more > 0 {
+		of += fmt.Sprintf(" and %d more", more)
+	}
+	return of
+}
+
+// name adds an instance to the list that it belongs to, if to any.
+func (st *RolloutStatus) name(d rollout.Decision, f rollout.Fact) {
+	a, back := d.Ledger.Of(f.Instance, d.Ledger.Target), d.Ledger.BackOf(f.Instance, d.Ledger.Target)
+	add := func(list *[]RolloutInstance, reason string) {
+		if len(*list) < mostNamed {
+			*list = append(*list, RolloutInstance{f.Instance, f.Dir, reason})
+		}
+	}
+
+	if a != nil && f.Stays != "" && (d.Ledger.Halted != nil || f.Unbegun && d.Phase == rollout.Aborting) {
+		add(&st.Stays, f.Stays)
+	}
+	if back != nil && st.nameTaken(back, add) {
+		return
+	}
+	switch {
+	case a == nil && f.Passed != "":
+		add(&st.Passed, f.Passed)
+	case a != nil && a.Outcome == "":
+		add(&st.UnderWay, string(f.Found))
+	case a != nil && a.Failed():
+		add(&st.Failed, a.Reason)
+	case a != nil && a.Outcome == desired.OutcomeSuperseded:
+		add(&st.Passed, cmp.Or(a.Reason, "another change took its place"))
+	case rollout.LeftTarget(f, a, back):
+		add(&st.Passed, rollout.LeftReason)
+	}
+}
+
+// nameTaken adds an instance by the attempt to take it back, and reports whether that says all.
+func (st *RolloutStatus) nameTaken(back *desired.Attempt, add func(list *[]RolloutInstance, reason string)) bool {
+	switch {
+	case back.Failed():
+		add(&st.Failed, "taking it back: "+back.Reason)
+	case back.Outcome == "":
+		add(&st.UnderWay, "is taken back")
+	case back.Outcome == desired.OutcomeCompleted: // it is counted
+	default:
+		return false
+	}
+	return true
 }
