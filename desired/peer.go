@@ -151,10 +151,15 @@ func (d *document) peer(n *yaml.Node, where string) Peer {
 		field{"caCert", func(_, v *yaml.Node) { p.CACert = d.certificate(v, at("caCert")) }},
 		field{"credentials", func(_, v *yaml.Node) { p.Credentials = d.peerCredentials(v, at("credentials")) }},
 	)
-	if len(d.problems) > before {
-		return p
+	if len(d.problems) == before && d.completePeer(n, where, p) {
+		d.completePeerCredentials(n, where, p)
 	}
-	c := p.Credentials
+	return p
+}
+
+// completePeer refuses a peer whose parts are right but don't make one, and reports whether they do.
+func (d *document) completePeer(n *yaml.Node, where string, p Peer) bool {
+	at := func(key string) string { return where + "." + key }
 	switch {
 	case p.Name == "":
 		d.fail(n, "add name: …", "%q is missing", at("name"))
@@ -170,28 +175,49 @@ func (d *document) peer(n *yaml.Node, where string) Peer {
 		d.fail(n, "add endpoint: https://…", "%q is missing", at("endpoint"))
 	case strings.ContainsAny(p.Endpoint, "?#"):
 		d.fail(n, "write the root of its APIs, such as https://host:port/path", "%q has a query or a fragment", at("endpoint"))
+	default:
+		return true
+	}
+	return false
+}
+
+// completePeerCredentials refuses credentials whose parts don't belong together, and such as others could read on their
+// way.
+func (d *document) completePeerCredentials(n *yaml.Node, where string, p Peer) {
+	at := func(key string) string { return where + ".credentials" + key }
+	c := p.Credentials
+	oauth2 := c.TokenEndpoint != ""
+	switch {
 	case (c.Username == "") != (c.Password == ""):
-		d.fail(n, "give both or neither", "%q and %q belong together", at("credentials.username"), at("credentials.password"))
+		d.fail(n, "give both or neither", "%q and %q belong together", at(".username"), at(".password"))
 	case strings.Contains(c.Username, ":"):
-		d.fail(n, "ask for another name", "%q has a colon, which BASIC can't send (RFC 7617)", at("credentials.username"))
+		d.fail(n, "ask for another name", "%q has a colon, which BASIC can't send (RFC 7617)", at(".username"))
 	case (c.ClientCert == "") != (c.ClientKey == ""):
-		d.fail(n, "give both or neither", "%q and %q belong together", at("credentials.clientCert"), at("credentials.clientKey"))
-	case (c.TokenEndpoint == "") != (c.ClientID == "") || c.TokenEndpoint == "" && c.ClientPassword != "":
-		d.fail(n, "give tokenEndpoint and clientId, with clientPassword or with clientCert and clientKey", "the parts of %q don't make an OAuth2 client", at("credentials"))
-	case c.TokenEndpoint != "" && c.ClientPassword == "" && c.ClientCert == "":
-		d.fail(n, "add clientPassword, or clientCert and clientKey", "%q has nothing that proves %q", at("credentials"), "clientId")
-	case c.TokenEndpoint != "" && c.Username != "":
-		d.fail(n, "keep one of them", "%q has both BASIC (username) and OAuth2 (tokenEndpoint)", at("credentials"))
-	case c.proves() && inClear(p.Endpoint):
-		d.fail(n, "use https://", "the credentials would go to %s in clear", clip(p.Endpoint))
+		d.fail(n, "give both or neither", "%q and %q belong together", at(".clientCert"), at(".clientKey"))
+	case oauth2 != (c.ClientID != ""), !oauth2 && c.ClientPassword != "":
+		d.fail(n, "give tokenEndpoint and clientId, with clientPassword or with clientCert and clientKey", "the parts of %q don't make an OAuth2 client", at(""))
+	case oauth2 && c.ClientPassword == "" && c.ClientCert == "":
+		d.fail(n, "add clientPassword, or clientCert and clientKey", "%q has nothing that proves %q", at(""), "clientId")
+	case oauth2 && c.Username != "":
+		d.fail(n, "keep one of them", "%q has both BASIC (username) and OAuth2 (tokenEndpoint)", at(""))
+	default:
+		d.protectPeerCredentials(n, at(".clientCert"), p.Endpoint, c)
+	}
+}
+
+// protectPeerCredentials refuses endpoints that credentials can't go to, or would go to in clear. cert is where the
+// client certificate stands.
+func (d *document) protectPeerCredentials(n *yaml.Node, cert, endpoint string, c PeerCredentials) {
+	switch {
+	case c.proves() && inClear(endpoint):
+		d.fail(n, "use https://", "the credentials would go to %s in clear", clip(endpoint))
 	case c.proves() && inClear(c.TokenEndpoint):
 		d.fail(n, "use https://", "the credentials would go to %s in clear", clip(c.TokenEndpoint))
-	case c.ClientCert != "" && withoutTLS(p.Endpoint):
-		d.fail(n, "use https://", "%q is shown by TLS, and %s has none", at("credentials.clientCert"), clip(p.Endpoint))
+	case c.ClientCert != "" && withoutTLS(endpoint):
+		d.fail(n, "use https://", "%q is shown by TLS, and %s has none", cert, clip(endpoint))
 	case c.ClientCert != "" && c.ClientPassword == "" && withoutTLS(c.TokenEndpoint):
-		d.fail(n, "use https://, or add clientPassword", "%q is shown by TLS, and %s has none", at("credentials.clientCert"), clip(c.TokenEndpoint))
+		d.fail(n, "use https://, or add clientPassword", "%q is shown by TLS, and %s has none", cert, clip(c.TokenEndpoint))
 	}
-	return p
 }
 
 // proves says whether anything of the credentials is secret.

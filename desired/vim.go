@@ -111,25 +111,40 @@ func ParseVIM(file string, data []byte) (*VIM, error) {
 
 // completeVIM refuses a VIM whose parts are right but don't make a connection.
 func (d *document) completeVIM(n *yaml.Node, v *VIM) {
-	c := v.Credentials
+	kubernetes, foreign := v.Type == VIMKubernetes, v.forOpenStack()
 	switch {
 	case v.Type == "":
 		d.fail(n, "add type: kubernetes (or openstack, sim)", "\"type\" is missing")
-	case v.Instance != "" && v.Type != VIMKubernetes:
+	case v.Instance != "" && !kubernetes:
 		d.fail(n, "remove it", "\"instance\" is for a Kubernetes cluster that is a VNF instance")
-	case v.InCluster && v.Type != VIMKubernetes:
+	case v.InCluster && !kubernetes:
 		d.fail(n, "remove it, or write type: kubernetes", "\"inCluster\" is for Kubernetes only")
-	case v.InCluster && (v.Kubeconfig != "" || v.Endpoint != "" || v.CACert != "" || v.Insecure || c != Credentials{}):
+	case v.InCluster && (v.Kubeconfig != "" || v.connects()):
 		d.fail(n, "remove inCluster, or kubeconfig, endpoint, caCert, insecure and credentials", "\"inCluster\" replaces everything else and can't stand beside it")
-	case v.Type == VIMSim, v.InCluster && len(v.forOpenStack()) == 0:
-	case v.Kubeconfig != "" && v.Type != VIMKubernetes:
+	case v.Type == VIMSim, v.InCluster && len(foreign) == 0:
+	case v.Kubeconfig != "" && !kubernetes:
 		d.fail(n, "remove it, and give endpoint and credentials", "\"kubeconfig\" is for Kubernetes only")
-	case v.Kubeconfig != "" && (v.Endpoint != "" || v.CACert != "" || v.Insecure || c != Credentials{}):
+	case v.Kubeconfig != "" && v.connects():
 		d.fail(n, "remove kubeconfig, or endpoint, caCert, insecure and credentials", "\"kubeconfig\" replaces everything else and can't stand beside it")
 	case v.Type == VIMOpenStack:
 		d.completeOpenStack(n, v)
-	case len(v.forOpenStack()) > 0:
-		d.fail(n, "remove it, or write type: openstack", "%q is for OpenStack only", v.forOpenStack()[0])
+	case len(foreign) > 0:
+		d.fail(n, "remove it, or write type: openstack", "%q is for OpenStack only", foreign[0])
+	default:
+		d.completeConnection(n, v)
+	}
+}
+
+// connects reports whether the file itself says how the VIM is reached, and not a kubeconfig or the cluster that Jibe
+// runs in.
+func (v *VIM) connects() bool {
+	return v.Endpoint != "" || v.CACert != "" || v.Insecure || v.Credentials != Credentials{}
+}
+
+// completeConnection refuses an endpoint of Kubernetes without what belongs to it.
+func (d *document) completeConnection(n *yaml.Node, v *VIM) {
+	c := v.Credentials
+	switch {
 	case v.Kubeconfig == "" && v.Endpoint == "":
 		d.fail(n, "add endpoint: https://… or, for Kubernetes, kubeconfig: file:/path or inCluster: true", "the VIM can't be reached: \"endpoint\" is missing")
 	case v.Insecure && v.CACert != "":

@@ -32,17 +32,24 @@ func (d *document) completeOpenStack(n *yaml.Node, v *VIM) {
 		d.fail(n, "give username and password, or applicationCredentialId and applicationCredentialSecret", "\"credentials\" holds what is for Kubernetes only")
 	case password && application:
 		d.fail(n, "keep username and password, or applicationCredentialId and applicationCredentialSecret", "\"credentials\" names a user and an application credential: it isn't clear as whom to come")
-	case application && (c.ApplicationCredentialID == "" || c.ApplicationCredentialSecret == ""):
-		d.fail(n, "give both", "\"credentials.applicationCredentialId\" and \"credentials.applicationCredentialSecret\" belong together")
-	case application && (v.Project != "" || v.ProjectDomain != "" || v.UserDomain != ""):
-		d.fail(n, "remove project, projectDomain and userDomain: an application credential is of one user and one project", "\"project\" and the domains can't stand beside an application credential")
 	case application:
-	case password && (c.Username == "" || c.Password == ""):
-		d.fail(n, "give both", "\"credentials.username\" and \"credentials.password\" belong together")
+		d.completeApplication(n, v)
 	case !password:
 		d.fail(n, "give credentials.username and credentials.password, or credentials.applicationCredentialId and credentials.applicationCredentialSecret", "\"credentials\" that Keystone takes are missing")
+	case c.Username == "" || c.Password == "":
+		d.fail(n, "give both", "\"credentials.username\" and \"credentials.password\" belong together")
 	case v.Project == "":
 		d.fail(n, "add project: the name or id of the project in which VNFs run", "\"project\" is missing")
+	}
+}
+
+// completeApplication refuses an application credential that lacks a half, or stands beside what it says itself.
+func (d *document) completeApplication(n *yaml.Node, v *VIM) {
+	switch {
+	case v.Credentials.ApplicationCredentialID == "" || v.Credentials.ApplicationCredentialSecret == "":
+		d.fail(n, "give both", "\"credentials.applicationCredentialId\" and \"credentials.applicationCredentialSecret\" belong together")
+	case v.Project != "" || v.ProjectDomain != "" || v.UserDomain != "":
+		d.fail(n, "remove project, projectDomain and userDomain: an application credential is of one user and one project", "\"project\" and the domains can't stand beside an application credential")
 	}
 }
 
@@ -51,7 +58,7 @@ func (d *document) completeClouds(n *yaml.Node, v *VIM) {
 	switch {
 	case v.Clouds == "" || v.Cloud == "":
 		d.fail(n, "give clouds: file:/path of a clouds.yaml, and cloud: the entry's name", "\"clouds\" and \"cloud\" belong together")
-	case v.Endpoint != "" || v.CACert != "" || v.Insecure || v.Credentials != Credentials{} || len(v.forOpenStack()) > 2:
+	case v.connects() || len(v.forOpenStack()) > 2:
 		d.fail(n, "remove clouds and cloud, or endpoint, caCert, insecure, region, project, the domains and credentials", "\"clouds\" replaces everything else and can't stand beside it")
 	}
 }
