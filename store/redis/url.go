@@ -55,16 +55,18 @@ func parse(o Options) (*place, error) {
 	if !ok || err != nil || perr != nil {
 		return nil, fmt.Errorf("store %q: want a URL, as redis://HOST:6379/0", o.URL)
 	}
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("store %s: %s", o.URL, fmt.Sprintf(format, args...))
-	}
-	param := func(name string) string {
-		v := params.Get(name)
-		params.Del(name)
-		return v
-	}
-	p := &place{prefix: DefaultPrefix, name: scheme + "://" + hosts}
+
+	p := newPlace(scheme + "://" + hosts)
 	p.Username, p.Password, p.SentinelPassword = user, o.Password, o.SentinelPassword
+	if err := p.read(scheme, hosts, path, params); err != nil {
+		return nil, fmt.Errorf("store %s: %w", o.URL, err)
+	}
+	return p, nil
+}
+
+// newPlace is a place with the options that are the same for all.
+func newPlace(name string) *place {
+	p := &place{prefix: DefaultPrefix, name: name}
 	p.DialTimeout, p.DialerRetries, p.ReadTimeout, p.WriteTimeout = dialTime, 1, answerTime, answerTime
 	p.ContextTimeoutEnabled = true
 	// A Put whose answer is lost must not be sent again by the library, which can't tell it
@@ -73,17 +75,28 @@ func parse(o Options) (*place, error) {
 	p.DisableIdentity = true
 	p.Protocol = 2
 	p.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return p
+}
+
+// read reads the parts of a URL. A parameter that isn't for its scheme is refused.
+func (p *place) read(scheme, hosts, path string, params url.Values) (err error) {
+	param := func(name string) string {
+		v := params.Get(name)
+		params.Del(name)
+		return v
+	}
+	base, kind, _ := strings.Cut(scheme, "+")
+
 	if v := param("prefix"); v != "" {
 		if strings.ContainsAny(v, "{}*?[]\\\n") {
-			return nil, bad("the prefix %q has a character that isn't for keys", v)
+			return fmt.Errorf("the prefix %q has a character that isn't for keys", v)
 		}
 		p.prefix = v
 	}
 	p.MasterName, p.SentinelUsername = param("master"), param("sentinel-user")
-	base, kind, _ := strings.Cut(scheme, "+")
 	if base == "rediss" {
 		if p.TLSConfig, err = tlsConfig(param("ca"), param("cert"), param("key")); err != nil {
-			return nil, bad("%v", err)
+			return err
 		}
 	}
 	db := path
@@ -92,52 +105,68 @@ func parse(o Options) (*place, error) {
 		p.Addrs, db = []string{"/" + path}, param("db")
 		p.name = "unix:///" + path
 	case base != "redis" && base != "rediss":
-		return nil, bad("the scheme is one of redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster and unix")
+		return errors.New("the scheme is one of redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster and unix")
 	default:
-		port := "6379"
-		if kind == "sentinel" {
-			port = "26379"
-		}
-		for host := range strings.SplitSeq(hosts, ",") {
-			if host == "" {
-				return nil, bad("a host is missing")
-			}
-			if strings.LastIndex(host, ":") <= strings.LastIndex(host, "]") {
-				host += ":" + port
-			}
-			p.Addrs = append(p.Addrs, host)
+		if p.Addrs, err = addresses(hosts, kind); err != nil {
+			return err
 		}
 	}
 	p.plain = base == "redis" && slices.ContainsFunc(p.Addrs, elsewhere)
 	if db != "" {
 		if p.DB, err = strconv.Atoi(db); err != nil || p.DB < 0 {
-			return nil, bad("the database %q is no number", db)
+			return fmt.Errorf("the database %q is no number", db)
 		}
 	}
+	if err := p.fit(scheme, kind); err != nil {
+		return err
+	}
+	for name := range params {
+		return fmt.Errorf("there is no parameter %q", name)
+	}
+	return nil
+}
+
+// addresses are the hosts of a URL, with ports.
+func addresses(hosts, kind string) (out []string, err error) {
+	port := "6379"
+	if kind == "sentinel" {
+		port = "26379"
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if host == "" {
+			return nil, errors.New("a host is missing")
+		}
+		if strings.LastIndex(host, ":") <= strings.LastIndex(host, "]") {
+			host += ":" + port
+		}
+		out = append(out, host)
+	}
+	return out, nil
+}
+
+// fit holds what was read to the kind of Redis that the scheme names: one server, Sentinel or a cluster.
+func (p *place) fit(scheme, kind string) error {
 	switch kind {
 	case "":
 		if len(p.Addrs) > 1 {
-			return nil, bad("several hosts are for redis+sentinel and redis+cluster")
+			return errors.New("several hosts are for redis+sentinel and redis+cluster")
 		}
 	case "sentinel":
 		if p.MasterName == "" {
-			return nil, bad("the name of the master is missing: add ?master=NAME")
+			return errors.New("the name of the master is missing: add ?master=NAME")
 		}
 	case "cluster":
 		p.IsClusterMode = true
 		if p.DB != 0 {
-			return nil, bad("a cluster has one database, 0")
+			return errors.New("a cluster has one database, 0")
 		}
 	default:
-		return nil, bad("there is no scheme %s", scheme)
+		return fmt.Errorf("there is no scheme %s", scheme)
 	}
 	if kind != "sentinel" && p.MasterName != "" {
-		return nil, bad("master is for redis+sentinel")
+		return errors.New("master is for redis+sentinel")
 	}
-	for name := range params {
-		return nil, bad("there is no parameter %q", name)
-	}
-	return p, nil
+	return nil
 }
 
 // elsewhere says whether an address, HOST:PORT, is on another machine. A name is, unless it is localhost.

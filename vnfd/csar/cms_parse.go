@@ -83,65 +83,85 @@ func unarmor(text []byte, words ...string) ([]byte, error) {
 	return data, nil
 }
 
+// refuseForm refuses what isn't in the form of CMS.
+func refuseForm() error {
+	return refuse("the signature isn't one of CMS in DER or PEM, as openssl cms -sign -outform PEM makes it")
+}
+
 // parseCMS reads a SignedData without content, as PEM or DER.
 func parseCMS(signature []byte) (*signedData, error) {
 	der, err := unarmor(signature, armour...)
 	if err != nil {
 		return nil, err
 	}
-	bad := refuse("the signature isn't one of CMS in DER or PEM, as openssl cms -sign -outform PEM makes it")
-	in, outer := cryptobyte.String(der), cryptobyte.String(nil)
-	var oid asn1.ObjectIdentifier
-	var explicit, sd, digests, encapsulated, certs, signers, skipped cryptobyte.String
-	var version int
-	var hasContent, hasCerts, hasCRLs bool
-	if !in.ReadASN1(&outer, tags.SEQUENCE) || !in.Empty() || !outer.ReadASN1ObjectIdentifier(&oid) || !oid.Equal(oidSignedData) ||
-		!outer.ReadASN1(&explicit, context(0)) || !outer.Empty() || !explicit.ReadASN1(&sd, tags.SEQUENCE) || !explicit.Empty() ||
-		!sd.ReadASN1Integer(&version) || !sd.ReadASN1(&digests, tags.SET) || !sd.ReadASN1(&encapsulated, tags.SEQUENCE) ||
-		!encapsulated.ReadASN1ObjectIdentifier(&oid) || !encapsulated.ReadOptionalASN1(&skipped, &hasContent, context(0)) || !encapsulated.Empty() ||
-		!sd.ReadOptionalASN1(&certs, &hasCerts, context(0)) || !sd.ReadOptionalASN1(&skipped, &hasCRLs, context(1)) ||
-		!sd.ReadASN1(&signers, tags.SET) || !sd.Empty() {
-		return nil, bad
-	}
-	switch {
-	case hasContent:
-		return nil, refuse("the signature holds content of its own: make a detached one")
-	case hasCRLs:
-		return nil, refuse("the signature holds lists of revoked certificates, which aren't looked at: leave them out")
-	case !oid.Equal(oidData):
-		return nil, refuse("the signature is of the content type %v, not of data", oid)
-	case signers.Empty():
-		return nil, refuse("nobody has signed")
+	parts, err := cutCMS(der)
+	if err != nil {
+		return nil, err
 	}
 	out := &signedData{}
-	if out.certs, err = x509.ParseCertificates(certs); err != nil {
+	if out.certs, err = x509.ParseCertificates(parts.certs); err != nil {
 		return nil, refuse("a certificate in the signature can't be read")
 	}
-	want := 1
+
+	version := 1
 	used := map[crypto.Hash]bool{}
-	for !signers.Empty() {
-		s, v, err := parseSigner(&signers)
+	for !parts.signers.Empty() {
+		s, v, err := parseSigner(&parts.signers)
 		if err != nil {
 			return nil, err
 		}
-		want = max(want, v)
+		version = max(version, v)
 		used[s.digest] = true
 		out.signers = append(out.signers, s)
 	}
-	for !digests.Empty() {
-		h, err := parseDigest(&digests)
+	for !parts.digests.Empty() {
+		h, err := parseDigest(&parts.digests)
 		if err != nil {
 			return nil, err
 		}
 		if !used[h] {
-			return nil, refuse("the signature lists a digest algorithm that nobody has used, or one twice")
+			return nil, refuse("the signature lists a digest algorithm that no signer uses, or one twice")
 		}
 		delete(used, h)
 	}
-	if len(used) > 0 || version != want {
-		return nil, bad
+	if len(used) > 0 || parts.version != version {
+		return nil, refuseForm()
 	}
 	return out, nil
+}
+
+// cmsParts are the parts of a SignedData (RFC 5652 clause 5.1), in DER.
+type cmsParts struct {
+	version                 int
+	digests, certs, signers cryptobyte.String
+}
+
+// cutCMS cuts a SignedData into its parts, and refuses one with content or lists of revoked certificates.
+func cutCMS(der []byte) (parts cmsParts, err error) {
+	in, outer := cryptobyte.String(der), cryptobyte.String(nil)
+	var explicit, sd, content, skipped cryptobyte.String
+	var signed, held asn1.ObjectIdentifier
+	var hasContent, hasCerts, hasCRLs bool
+	wrapped := in.ReadASN1(&outer, tags.SEQUENCE) && in.Empty() &&
+		outer.ReadASN1ObjectIdentifier(&signed) && signed.Equal(oidSignedData) && outer.ReadASN1(&explicit, context(0)) && outer.Empty() &&
+		explicit.ReadASN1(&sd, tags.SEQUENCE) && explicit.Empty()
+	whole := wrapped && sd.ReadASN1Integer(&parts.version) && sd.ReadASN1(&parts.digests, tags.SET) && sd.ReadASN1(&content, tags.SEQUENCE) &&
+		sd.ReadOptionalASN1(&parts.certs, &hasCerts, context(0)) && sd.ReadOptionalASN1(&skipped, &hasCRLs, context(1)) &&
+		sd.ReadASN1(&parts.signers, tags.SET) && sd.Empty()
+	if !whole || !content.ReadASN1ObjectIdentifier(&held) || !content.ReadOptionalASN1(&skipped, &hasContent, context(0)) || !content.Empty() {
+		return parts, refuseForm()
+	}
+	switch {
+	case hasContent:
+		err = refuse("the signature holds content of its own: make a detached one")
+	case hasCRLs:
+		err = refuse("the signature holds lists of revoked certificates, which aren't looked at: leave them out")
+	case !held.Equal(oidData):
+		err = refuse("the signature is of the content type %v, not of data", held)
+	case parts.signers.Empty():
+		err = refuse("the signature has no signer")
+	}
+	return parts, err
 }
 
 // context is the tag of a field that is constructed.

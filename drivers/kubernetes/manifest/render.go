@@ -99,68 +99,42 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 	if manifests, err = r.generation(src, manifests); err != nil {
 		return nil, err
 	}
-	generation := generationOf(in.Generation)
-	made := &Form{
-		Desired: plan.Desired{Condemned: in.Condemned, Generation: generation},
-		Objects: make(map[string]*unstructured.Unstructured, len(manifests)),
-		Counted: map[string]bool{},
-		LeftOut: map[string][]string{},
-		Files:   make(map[string]string, len(manifests)),
-	}
 	vdus, lacking, err := matchVDUs(src, manifests)
 	if err != nil {
 		return nil, err
 	}
-	made.Unmatched = lacking
+
+	ordered := slices.Clone(manifests)
+	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(InfoOf(a.gk).Class) - int(InfoOf(b.gk).Class) })
 	stopped := in.State == desired.Stopped
 	if stopped {
 		for _, vdu := range vdus {
 			vdu.count, vdu.free = 0, false
 		}
 	}
-	ordered := slices.Clone(manifests)
-	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(InfoOf(a.gk).Class) - int(InfoOf(b.gk).Class) })
 	mk, err := r.newMaker(in, ordered, scopes, namespace, vdus)
 	if err != nil {
 		return nil, err
+	}
+
+	made := &Form{
+		Desired:   plan.Desired{Condemned: in.Condemned, Generation: generationOf(in.Generation)},
+		Objects:   make(map[string]*unstructured.Unstructured, len(ordered)),
+		Counted:   map[string]bool{},
+		LeftOut:   map[string][]string{},
+		Unmatched: lacking,
+		Files:     make(map[string]string, len(ordered)),
 	}
 	var unusual []string
 	for _, m := range ordered {
 		if stopped && endsWhenStopped(m.gk) {
 			continue
 		}
-		own := vdus[m.obj]
-		obj, err := mk.object(m, m.obj, own)
-		if err != nil {
+		if err := made.addManifest(r, mk, in.ID, m, vdus[m.obj], stopped); err != nil {
 			return nil, err
-		}
-		if stopped {
-			stop(obj, m.gk, own != nil)
-		}
-		key := Key(m.gk, obj.GetNamespace(), cmp.Or(obj.GetName(), m.name))
-		if own != nil {
-			made.Desired.Groups = append(made.Desired.Groups, plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free})
-			made.Counted[key] = IsScalable(m.gk) && !own.free
 		}
 		if info := InfoOf(m.gk); !info.Always && !info.Shared && !info.Posted {
 			unusual = append(unusual, KindName(m.gk))
-		}
-		made.Files[key] = m.file
-		if left := leftOut(m.obj, obj); len(left) > 0 {
-			made.LeftOut[key] = left
-		}
-		written := obj
-		if m.written != nil {
-			if written, err = mk.object(m, m.written, own); err != nil {
-				return nil, err
-			}
-		}
-		wave := 1
-		if InfoOf(m.gk).Class == ClassFirst {
-			wave = 0
-		}
-		if err := made.add(r, in.ID, key, wave, obj, identity{written, m.stale}); err != nil {
-			return nil, err
 		}
 	}
 	if err := made.identifyUnits(r.digestKey, in.ID); err != nil {
@@ -172,6 +146,38 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 		}
 	}
 	return made, nil
+}
+
+// addManifest adds the object that a manifest becomes. vdu is the one whose workload it is, nil for none.
+func (f *Form) addManifest(r *Renderer, mk *maker, instance string, m manifest, vdu *mapped, stopped bool) error {
+	obj, err := mk.object(m, m.obj, vdu)
+	if err != nil {
+		return err
+	}
+	if stopped {
+		stop(obj, m.gk, vdu != nil)
+	}
+	written := obj
+	if m.written != nil {
+		if written, err = mk.object(m, m.written, vdu); err != nil {
+			return err
+		}
+	}
+
+	key := Key(m.gk, obj.GetNamespace(), cmp.Or(obj.GetName(), m.name))
+	if vdu != nil {
+		f.Desired.Groups = append(f.Desired.Groups, plan.Group{VDU: vdu.id, Owner: key, Count: vdu.count, Free: vdu.free})
+		f.Counted[key] = IsScalable(m.gk) && !vdu.free
+	}
+	f.Files[key] = m.file
+	if left := leftOut(m.obj, obj); len(left) > 0 {
+		f.LeftOut[key] = left
+	}
+	wave := 1
+	if InfoOf(m.gk).Class == ClassFirst {
+		wave = 0
+	}
+	return f.add(r, instance, key, wave, obj, identity{written, m.stale})
 }
 
 // identifyUnits gives each group the digest of what its units are made of: the workload, what

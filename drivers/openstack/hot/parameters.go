@@ -31,71 +31,92 @@ func checkParameters(t *template) error {
 
 // cast converts a value to the type in the parameter's schema, as Heat does.
 func cast(kind string, v any) (any, error) {
-	s, isText := v.(string)
-	switch kind {
-	case "string":
-		switch x := v.(type) {
-		case string:
-			return x, nil
-		case bool:
-			return strconv.FormatBool(x), nil
-		case int, int64, float64, json.Number:
-			return fmt.Sprint(x), nil
-		}
-	case "number":
-		switch x := v.(type) {
-		case int:
-			return int64(x), nil
-		case int64:
-			return x, nil
-		case float64:
-			if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
-				return int64(x), nil
-			}
-			return x, nil
-		case json.Number:
-			return cast(kind, x.String())
-		}
-		if n, err := strconv.ParseInt(s, 10, 64); isText && err == nil {
-			return n, nil
-		}
-		if n, err := strconv.ParseFloat(s, 64); isText && err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {
-			return n, nil
-		}
-	case "boolean":
-		if b, ok := v.(bool); ok {
-			return b, nil
-		}
-		switch strings.ToLower(fmt.Sprint(v)) {
-		case "t", "true", "on", "y", "yes", "1":
-			return true, nil
-		case "f", "false", "off", "n", "no", "0":
-			return false, nil
-		}
-	case "comma_delimited_list":
-		if list, ok := v.([]any); ok {
-			return list, nil
-		}
-		if isText {
-			list := []any{}
-			for part := range strings.SplitSeq(s, ",") {
-				if s != "" {
-					list = append(list, strings.TrimSpace(part))
-				}
-			}
-			return list, nil
-		}
-	case "json":
-		switch v.(type) {
-		case map[string]any, []any:
-			return v, nil
-		}
-		var x any
-		if isText && json.Unmarshal([]byte(s), &x) == nil {
-			return x, nil
+	convert := map[string]func(any) (any, bool){
+		"string": castString, "number": castNumber, "boolean": castBoolean, "comma_delimited_list": castList, "json": castJSON,
+	}[kind]
+	if convert != nil {
+		if out, ok := convert(v); ok {
+			return out, nil
 		}
 	}
 	return nil, fmt.Errorf("is no %s", kind)
+}
+
+func castString(v any) (any, bool) {
+	switch x := v.(type) {
+	case string:
+		return x, true
+	case bool:
+		return strconv.FormatBool(x), true
+	case int, int64, float64, json.Number:
+		return fmt.Sprint(x), true
+	}
+	return nil, false
+}
+
+func castNumber(v any) (any, bool) {
+	switch x := v.(type) {
+	case int:
+		return int64(x), true
+	case int64:
+		return x, true
+	case float64:
+		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+			return int64(x), true
+		}
+		return x, true
+	case json.Number:
+		return castNumber(x.String())
+	case string:
+		if n, err := strconv.ParseInt(x, 10, 64); err == nil {
+			return n, true
+		}
+		n, err := strconv.ParseFloat(x, 64)
+		return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
+	}
+	return nil, false
+}
+
+func castBoolean(v any) (any, bool) {
+	if b, ok := v.(bool); ok {
+		return b, true
+	}
+	switch strings.ToLower(fmt.Sprint(v)) {
+	case "t", "true", "on", "y", "yes", "1":
+		return true, true
+	case "f", "false", "off", "n", "no", "0":
+		return false, true
+	}
+	return nil, false
+}
+
+func castList(v any) (any, bool) {
+	switch x := v.(type) {
+	case []any:
+		return x, true
+	case string:
+		list := []any{}
+		if x == "" {
+			return list, true
+		}
+		for part := range strings.SplitSeq(x, ",") {
+			list = append(list, strings.TrimSpace(part))
+		}
+		return list, true
+	}
+	return nil, false
+}
+
+func castJSON(v any) (any, bool) {
+	switch x := v.(type) {
+	case map[string]any, []any:
+		return x, true
+	case string:
+		var out any
+		err := json.Unmarshal([]byte(x), &out)
+		return out, err == nil
+	}
+	return nil, false
 }
 
 // parameters are the values of a template's parameters.
