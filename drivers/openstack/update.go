@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"reflect"
@@ -19,8 +20,8 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 	if err != nil {
 		return err
 	}
-	if w.apply && len(w.counts)+len(w.dead)+len(w.renew)+len(w.volumes) == 0 && found.inProgress() &&
-		found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == r.Source.Instance.ID {
+	onlyApply := w.apply && len(w.counts)+len(w.dead)+len(w.renew)+len(w.volumes) == 0
+	if onlyApply && found.inProgress() && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == r.Source.Instance.ID {
 		return nil // it is under way
 	}
 	p, err := d.fetch(ctx, found)
@@ -50,7 +51,13 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 	if err != nil {
 		return &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 	}
-	send, err := d.send(r.Source.Instance.ID, rendered, body)
+	return d.updateWhole(ctx, r, rendered, w, found, p, c, body)
+}
+
+// updateWhole sends Heat the stack's new body, unless that is what Heat has or works on.
+func (d *Driver) updateWhole(ctx context.Context, r drivers.Rendering, rendered *hot.Rendered, w *work, found *stackRecord, p *present, c *composed, body *hot.Body) error {
+	instance := r.Source.Instance.ID
+	send, err := d.send(instance, rendered, body)
 	if err != nil {
 		return err
 	}
@@ -62,19 +69,19 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 	if err != nil {
 		return err
 	}
+
+	same := now == sent && found.tag(tagBody) == sent && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == instance
 	marked := !slices.ContainsFunc(c.mark, func(n *node) bool { return !n.marked() })
-	same := now == sent && found.tag(tagBody) == sent && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == r.Source.Instance.ID
-	if p.busy() {
-		if same && marked {
-			return nil // it is under way
-		}
+	switch {
+	case p.busy() && same && marked:
+		return nil // it is under way
+	case p.busy():
 		return busyWith(found)
-	}
-	if same && len(c.mark) == 0 && !found.failed() {
+	case same && len(c.mark) == 0 && !found.failed():
 		return nil
 	}
 	if found.failed() {
-		if err := d.deleteForgotten(ctx, r.Source.Instance.ID, p); err != nil {
+		if err := d.deleteForgotten(ctx, instance, p); err != nil {
 			return err
 		}
 	}
@@ -138,34 +145,15 @@ func (c *composed) nothing() bool {
 // compare finds what of the work is still to be done.
 func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 	c := &composed{members: p.members(rendered), want: hot.Want{Counts: map[string]int{}, Victims: map[string][]string{}, Renew: map[string][]string{}}}
-	for _, id := range slices.Sorted(maps.Keys(w.victims)) {
-		n := p.unit(id)
-		if n == nil {
-			continue
-		}
+	for n := range p.unitsOf(w.victims) {
 		vdu := p.vdu(n)
 		c.want.Victims[vdu] = append(c.want.Victims[vdu], n.memberName())
 		if n.grouped() {
 			c.mark = append(c.mark, n.member())
 		}
 	}
-	for vdu, n := range w.counts {
-		if len(c.members[vdu]) != n || p.live.capacity(rendered.VDUs[vdu]) != n {
-			c.want.Counts[vdu] = n
-		}
-	}
-	if w.apply { // the capacity stays as it is, also where Heat has not made all of it yet
-		for vdu, def := range rendered.VDUs {
-			if _, ok := c.want.Counts[vdu]; !ok && len(c.members[vdu]) > 0 {
-				c.want.Counts[vdu] = max(p.live.capacity(def), len(c.members[vdu])-len(c.want.Victims[vdu]))
-			}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(w.dead)) {
-		n := p.unit(id)
-		if n == nil {
-			continue
-		}
+	p.compareCounts(c, rendered, w)
+	for n := range p.unitsOf(w.dead) {
 		c.mark = append(c.mark, n)
 		if v := p.servers[n.Physical]; v != nil && (v.Status == "ERROR" || v.Image == "") {
 			c.deleteFirst = append(c.deleteFirst, n.Physical)
@@ -176,19 +164,44 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 			c.mark = append(c.mark, n)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.renew)) {
-		n := p.unit(id)
-		if n == nil {
-			continue
-		}
+	for n := range p.unitsOf(w.renew) {
 		vdu := p.vdu(n)
-		if def := rendered.VDUs[vdu]; def == nil || p.servers[n.Physical] != nil && p.servers[n.Physical].Metadata[hot.MetaDigest] == def.Digest {
+		def, server := rendered.VDUs[vdu], p.servers[n.Physical]
+		if def == nil || server != nil && server.Metadata[hot.MetaDigest] == def.Digest {
 			continue
 		}
 		c.renewed = append(c.renewed, n)
 		c.want.Renew[vdu] = append(c.want.Renew[vdu], n.memberName())
 	}
 	return c
+}
+
+// compareCounts says how many members groups are to have, where that is to be said.
+func (p *present) compareCounts(c *composed, rendered *hot.Rendered, w *work) {
+	for vdu, n := range w.counts {
+		if len(c.members[vdu]) != n || p.live.capacity(rendered.VDUs[vdu]) != n {
+			c.want.Counts[vdu] = n
+		}
+	}
+	if !w.apply {
+		return
+	}
+	for vdu, def := range rendered.VDUs { // the capacity stays as it is, also where Heat has not made all of it yet
+		if _, ok := c.want.Counts[vdu]; !ok && len(c.members[vdu]) > 0 {
+			c.want.Counts[vdu] = max(p.live.capacity(def), len(c.members[vdu])-len(c.want.Victims[vdu]))
+		}
+	}
+}
+
+// unitsOf are those of the incarnations that are there, in their order.
+func (p *present) unitsOf(incarnations map[string]bool) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for _, id := range slices.Sorted(maps.Keys(incarnations)) {
+			if n := p.unit(id); n != nil && !yield(n) {
+				return
+			}
+		}
+	}
 }
 
 // onlyGroups says whether all that remains is to renew members of groups, in a way that the
