@@ -154,26 +154,9 @@ func (l *loader) defaultOf(kind, name string) *yaml.Node {
 	return nil
 }
 
+// properties reads the properties of the VNF, from its node templates, the defaults of their types, or the type that
+// is substituted.
 func (l *loader) properties(v *VNFD, entry string, vnfs []template) {
-	find := func(name string) (*yaml.Node, string) {
-		for _, t := range vnfs {
-			if n := value(t.def, safeyaml.Get(t.body, "properties", name)); n != nil {
-				return n, t.def.file
-			}
-		}
-		for _, t := range vnfs {
-			if n := l.defaultOf(t.kind, name); n != nil {
-				return n, t.def.file
-			}
-		}
-		for _, d := range l.docs { // no template: the type that is substituted
-			kind, _ := safeyaml.Text(safeyaml.Get(d.root, "topology_template", "substitution_mappings", "node_type"))
-			if n := l.defaultOf(kind, name); n != nil {
-				return n, d.file
-			}
-		}
-		return nil, entry
-	}
 	for _, p := range []struct {
 		name     string
 		to       *string
@@ -187,7 +170,7 @@ func (l *loader) properties(v *VNFD, entry string, vnfs []template) {
 		{"product_info_name", &v.ProductInfoName, false},
 		{"product_info_description", &v.Description, false},
 	} {
-		n, file := find(p.name)
+		n, file := l.vnfProperty(entry, vnfs, p.name)
 		s, ok := safeyaml.Text(n)
 		switch {
 		case n != nil && !ok:
@@ -203,19 +186,10 @@ func (l *loader) properties(v *VNFD, entry string, vnfs []template) {
 			l.fail(t.def.file, n, "descriptor_id is %q here, but %q elsewhere in the package", id, v.ID)
 		}
 	}
-	info, file := find("vnfm_info")
-	if info != nil && info.Kind == yaml.ScalarNode {
-		v.VnfmInfo = []string{info.Value}
-	}
-	for n := range safeyaml.Items(info) {
-		if s, ok := safeyaml.Text(n); ok {
-			v.VnfmInfo = append(v.VnfmInfo, s)
-		} else {
-			l.fail(file, n, "vnfm_info must be a list of texts")
-		}
-	}
+	v.VnfmInfo = l.vnfmInfo(l.vnfProperty(entry, vnfs, "vnfm_info"))
 	v.SecretParams = l.secretParams(vnfs)
-	if n, _ := find("flavour_id"); n != nil {
+
+	if n, _ := l.vnfProperty(entry, vnfs, "flavour_id"); n != nil {
 		v.DefaultFlavour, _ = safeyaml.Text(n)
 	}
 	if _, ok := v.Flavour(v.DefaultFlavour); !ok {
@@ -224,4 +198,40 @@ func (l *loader) properties(v *VNFD, entry string, vnfs []template) {
 			v.DefaultFlavour = v.Flavours[0].ID
 		}
 	}
+}
+
+// vnfProperty is the value of a property of the VNF, and the file that it stands in; nil where none gives it.
+func (l *loader) vnfProperty(entry string, vnfs []template, name string) (*yaml.Node, string) {
+	for _, t := range vnfs {
+		if n := value(t.def, safeyaml.Get(t.body, "properties", name)); n != nil {
+			return n, t.def.file
+		}
+	}
+	for _, t := range vnfs {
+		if n := l.defaultOf(t.kind, name); n != nil {
+			return n, t.def.file
+		}
+	}
+	for _, d := range l.docs { // no template: the type that is substituted
+		kind, _ := safeyaml.Text(safeyaml.Get(d.root, "topology_template", "substitution_mappings", "node_type"))
+		if n := l.defaultOf(kind, name); n != nil {
+			return n, d.file
+		}
+	}
+	return nil, entry
+}
+
+// vnfmInfo reads the property vnfm_info: a text or a list of texts.
+func (l *loader) vnfmInfo(info *yaml.Node, file string) (out []string) {
+	if info != nil && info.Kind == yaml.ScalarNode {
+		return []string{info.Value}
+	}
+	for n := range safeyaml.Items(info) {
+		if s, ok := safeyaml.Text(n); ok {
+			out = append(out, s)
+		} else {
+			l.fail(file, n, "vnfm_info must be a list of texts")
+		}
+	}
+	return out
 }

@@ -180,89 +180,100 @@ func isHook(name string) bool {
 	return ok && slices.Contains(operations, strings.TrimSuffix(base, "_rollback"))
 }
 
+// hookSource is a node template or type in which hooks and artifacts may stand.
+type hookSource struct {
+	file string
+	body *yaml.Node
+}
+
 // hooks reads interfaces.Vnflcm of the VNF's node template, then those of its
 // type and the type's ancestors; the first implementation counts.
 func (l *loader) hooks(f *Flavour, t template) {
-	type source struct {
-		file string
-		body *yaml.Node
-	}
-	sources := []source{{t.def.file, t.body}}
+	sources := []hookSource{{t.def.file, t.body}}
 	chain, _ := lineage(l.types, t.kind, typeVNF)
 	for _, d := range chain {
-		sources = append(sources, source{d.file, d.body})
-	}
-	artifact := func(name string) (*yaml.Node, string) {
-		for _, s := range sources {
-			if a := safeyaml.Get(s.body, "artifacts", name); a != nil {
-				return a, s.file
-			}
-		}
-		return nil, ""
+		sources = append(sources, hookSource{d.file, d.body})
 	}
 	for _, s := range sources {
 		lcm := l.mapping(s.file, s.body, "interfaces", "Vnflcm")
-		ops := []*yaml.Node{lcm, safeyaml.Get(lcm, "operations")}
-		for _, section := range ops {
+		for _, section := range []*yaml.Node{lcm, safeyaml.Get(lcm, "operations")} {
 			for k, v := range safeyaml.Pairs(section) {
-				if slices.Contains([]string{"type", "inputs", "operations", "notifications", "description"}, k.Value) {
-					continue
-				}
-				name := implementation(v)
-				if name == "" {
-					continue
-				}
-				if !isHook(k.Value) {
-					if slices.Contains(operations, k.Value) {
-						l.warn(s.file, k, "implementation of Vnflcm.%s is ignored: only %[1]s_start and %[1]s_end are run", k.Value)
-					} else {
-						l.fail(s.file, k, "Vnflcm has no operation %q: it would never run", k.Value)
-					}
-					continue
-				}
-				if _, ok := f.Hooks[k.Value]; ok {
-					continue
-				}
-				file, in := name, s.file
-				if a, at := artifact(name); a != nil {
-					in = at
-					if file = l.artifactFile(a); file == "" {
-						l.fail(at, a, "artifact %s has no file", name)
-						continue
-					}
-				} else if !strings.Contains(name, "/") {
-					l.fail(s.file, v, "Vnflcm.%s is implemented by %s, which isn't among the artifacts of node template %s", k.Value, name, t.id)
-					continue
-				}
-				target := path.Join(path.Dir(in), file)
-				if path.IsAbs(file) || !fs.ValidPath(target) || strings.ContainsAny(target, "\\\x00") {
-					l.fail(s.file, v, "hook Vnflcm.%s: %s is outside the package", k.Value, file)
-					continue
-				}
-				st, err := fs.Stat(l.files, target)
-				if err != nil && !errors.Is(err, fs.ErrNotExist) {
-					l.err = err
-					return
-				}
-				if err != nil || !st.Mode().IsRegular() {
-					l.fail(s.file, v, "hook Vnflcm.%s: %s isn't in the package", k.Value, target)
-					continue
-				}
-				f.Hooks[k.Value] = target
-				if n := safeyaml.Get(v, "implementation", "timeout"); n != nil {
-					limit, err := hookTimeout(n)
-					if err != nil {
-						l.fail(s.file, n, "the timeout of Vnflcm.%s %v", k.Value, err)
-						continue
-					}
-					if f.HookTimeouts == nil {
-						f.HookTimeouts = map[string]time.Duration{}
-					}
-					f.HookTimeouts[k.Value] = limit
-				}
+				l.hook(f, t, sources, s.file, k, v)
 			}
 		}
 	}
+}
+
+// hook reads one entry of interfaces.Vnflcm in a file.
+func (l *loader) hook(f *Flavour, t template, sources []hookSource, file string, k, v *yaml.Node) {
+	name := implementation(v)
+	if name == "" || slices.Contains([]string{"type", "inputs", "operations", "notifications", "description"}, k.Value) {
+		return
+	}
+	if _, known := f.Hooks[k.Value]; known {
+		return
+	}
+	switch {
+	case isHook(k.Value):
+	case slices.Contains(operations, k.Value):
+		l.warn(file, k, "implementation of Vnflcm.%s is ignored: only %[1]s_start and %[1]s_end are run", k.Value)
+		return
+	default:
+		l.fail(file, k, "Vnflcm has no operation %q: it would never run", k.Value)
+		return
+	}
+
+	target := l.hookFile(t, sources, file, name, k, v)
+	if target == "" {
+		return
+	}
+	f.Hooks[k.Value] = target
+	if n := safeyaml.Get(v, "implementation", "timeout"); n != nil {
+		limit, err := hookTimeout(n)
+		if err != nil {
+			l.fail(file, n, "the timeout of Vnflcm.%s %v", k.Value, err)
+			return
+		}
+		if f.HookTimeouts == nil {
+			f.HookTimeouts = map[string]time.Duration{}
+		}
+		f.HookTimeouts[k.Value] = limit
+	}
+}
+
+// hookFile is the file of the package that implements a hook: that of the artifact with the name, or the one that the
+// name itself is the path of; "" where there is none.
+func (l *loader) hookFile(t template, sources []hookSource, in, name string, k, v *yaml.Node) string {
+	file, from := name, in
+	at := slices.IndexFunc(sources, func(s hookSource) bool { return safeyaml.Get(s.body, "artifacts", name) != nil })
+	switch {
+	case at >= 0:
+		artifact := safeyaml.Get(sources[at].body, "artifacts", name)
+		from = sources[at].file
+		if file = l.artifactFile(artifact); file == "" {
+			l.fail(from, artifact, "artifact %s has no file", name)
+			return ""
+		}
+	case !strings.Contains(name, "/"):
+		l.fail(in, v, "Vnflcm.%s is implemented by %s, which isn't among the artifacts of node template %s", k.Value, name, t.id)
+		return ""
+	}
+
+	target := path.Join(path.Dir(from), file)
+	if path.IsAbs(file) || !fs.ValidPath(target) || strings.ContainsAny(target, "\\\x00") {
+		l.fail(in, v, "hook Vnflcm.%s: %s is outside the package", k.Value, file)
+		return ""
+	}
+	st, err := fs.Stat(l.files, target)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		l.err = err
+		return ""
+	case err != nil || !st.Mode().IsRegular():
+		l.fail(in, v, "hook Vnflcm.%s: %s isn't in the package", k.Value, target)
+		return ""
+	}
+	return target
 }
 
 // maxHookTimeout is far longer than an operation should take.

@@ -231,48 +231,50 @@ func (r *metaReader) read(file string, data []byte) {
 			}
 			continue
 		}
-		switch key {
-		case "Entry-Definitions":
-			if file == MetaFile {
-				r.meta.Entry, r.meta.entryLine = r.path(file, line, key, value), line
-			}
-		case "ETSI-Entry-Manifest":
-			if file == MetaFile {
-				r.meta.Manifest, r.manifestLine = r.path(file, line, key, value), line
-			}
-		case "ETSI-Entry-Certificate":
-			if file == MetaFile {
-				r.meta.Certificate = r.path(file, line, key, value)
-			}
-		case "Name", "Source":
+		switch {
+		case key == "Name", key == "Source":
 			r.add()
 			r.cur = &Artifact{File: file, Line: line, Path: value}
 			if !r.cur.Remote() {
 				r.cur.Path = r.path(file, line, key, value)
 			}
-		case "Content-Type":
-			if r.cur != nil {
-				r.cur.ContentType = value
-			}
-		case "Signature":
-			if r.cur != nil {
-				r.cur.Signature = r.path(file, line, key, value)
-			}
-		case "Certificate":
-			if r.cur != nil {
-				r.cur.Certificate = r.path(file, line, key, value)
-			}
-		case "Algorithm":
-			if r.cur != nil {
-				r.cur.Algorithm = value
-			}
-		case "Hash":
-			if r.cur != nil {
-				r.cur.Hash, r.cur.HashLine = value, line
-			}
+		case r.cur != nil && r.readArtifact(file, line, key, value):
+		case file == MetaFile:
+			r.readEntry(line, key, value)
 		}
 	}
 	r.add()
+}
+
+// readEntry takes a line of TOSCA.meta's first block (SOL004 clause 4.1.2).
+func (r *metaReader) readEntry(line int, key, value string) {
+	switch key {
+	case "Entry-Definitions":
+		r.meta.Entry, r.meta.entryLine = r.path(MetaFile, line, key, value), line
+	case "ETSI-Entry-Manifest":
+		r.meta.Manifest, r.manifestLine = r.path(MetaFile, line, key, value), line
+	case "ETSI-Entry-Certificate":
+		r.meta.Certificate = r.path(MetaFile, line, key, value)
+	}
+}
+
+// readArtifact takes a line of the present block, and reports whether its key is one of a block.
+func (r *metaReader) readArtifact(file string, line int, key, value string) bool {
+	switch key {
+	case "Content-Type":
+		r.cur.ContentType = value
+	case "Signature":
+		r.cur.Signature = r.path(file, line, key, value)
+	case "Certificate":
+		r.cur.Certificate = r.path(file, line, key, value)
+	case "Algorithm":
+		r.cur.Algorithm = value
+	case "Hash":
+		r.cur.Hash, r.cur.HashLine = value, line
+	default:
+		return false
+	}
+	return true
 }
 
 // path checks that a value names something below the package's root.
