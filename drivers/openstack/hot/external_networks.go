@@ -1,6 +1,9 @@
 package hot
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // networkTypes are the types of networks in a template, withNetwork those of resources that go
 // where an external network replaces theirs.
@@ -26,38 +29,13 @@ func (r *Rendered) replaceNetworks() error {
 	if len(ids) == 0 {
 		return nil
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, name := range sorted(top) {
-			if gone[name] || !slices.Contains(withNetwork, typeOf(resourceOf(top, name))) {
-				continue
-			}
-			for target := range uses(top[name]) {
-				gone[name] = gone[name] || gone[target]
-			}
-			changed = changed || gone[name]
-		}
-	}
+
+	addDependents(top, gone)
 	for name := range gone {
 		delete(top, name)
 	}
 	for _, name := range sorted(top) {
-		res := prune(rewrite(top[name], func(function string, arg any) (any, bool) {
-			target, rest := first(arg)
-			switch {
-			case function == "get_resource" && ids[target] != "", function == "get_attr" && ids[target] != "" && len(rest) == 1 && (rest[0] == "id" || rest[0] == "show"):
-				return ids[target], true
-			case (function == "get_resource" || function == "get_attr") && gone[target]:
-				return nil, true
-			}
-			return nil, false
-		}).(map[string]any))
-		res = rename(res, func(s string) []string {
-			if gone[s] {
-				return nil
-			}
-			return []string{s}
-		})
+		res := withoutNetworks(top[name], ids, gone)
 		for target := range uses(res) {
 			if gone[target] {
 				return r.folder.top.fail([]string{"resources", name}, "resource %s uses %s, whose place an external network takes (extManagedVirtualLinks): let it do without", name, target)
@@ -65,16 +43,52 @@ func (r *Rendered) replaceNetworks() error {
 		}
 		top[name] = res
 	}
-	outputs := section(r.shared, "outputs")
-	for name := range outputs {
-		for target := range uses(outputs[name]) {
+	maps.DeleteFunc(section(r.shared, "outputs"), func(_ string, output any) bool {
+		for target := range uses(output) {
 			if gone[target] {
-				delete(outputs, name)
-				break
+				return true
 			}
 		}
-	}
+		return false
+	})
 	return nil
+}
+
+// addDependents adds the resources that go with the networks that are gone, such as their subnets.
+func addDependents(resources map[string]any, gone map[string]bool) {
+	for changed := true; changed; {
+		changed = false
+		for _, name := range sorted(resources) {
+			if gone[name] || !slices.Contains(withNetwork, typeOf(resourceOf(resources, name))) {
+				continue
+			}
+			for target := range uses(resources[name]) {
+				gone[name] = gone[name] || gone[target]
+			}
+			changed = changed || gone[name]
+		}
+	}
+}
+
+// withoutNetworks is a resource that refers to the external networks, by their ids, and not to what is gone.
+func withoutNetworks(resource any, ids map[string]string, gone map[string]bool) map[string]any {
+	res := prune(rewrite(resource, func(function string, arg any) (any, bool) {
+		target, rest := first(arg)
+		whole := function == "get_resource" || function == "get_attr" && len(rest) == 1 && (rest[0] == "id" || rest[0] == "show")
+		switch {
+		case whole && ids[target] != "":
+			return ids[target], true
+		case (function == "get_resource" || function == "get_attr") && gone[target]:
+			return nil, true
+		}
+		return nil, false
+	}).(map[string]any))
+	return rename(res, func(s string) []string {
+		if gone[s] {
+			return nil
+		}
+		return []string{s}
+	})
 }
 
 // prune removes properties of a port and of a server's networks for which no value was found:

@@ -139,46 +139,63 @@ func (f *Folder) parametersOf(in *Input, nfv map[string]any, places []place) (*p
 		if hidden, err := cast("boolean", schema["hidden"]); err == nil && hidden == true {
 			p.hidden[name] = true
 		}
-		given, has := in.Params[name]
-		if name == nfvParam {
-			given, has = nfv, true
-		}
-		if p.counted[name] != "" {
-			given, has = 0, true // the number comes from the VNFD's levels, whatever the request has
-		}
-		if !has || given == nil {
-			given, has = schema["default"], schema["default"] != nil
-			if _, empty := schema["default"]; empty && !has {
-				given, has = "", kind == "string"
-			}
-		}
-		if !has && in.Computed {
+		given, has := p.given(in, nfv, name, kind, schema)
+		switch {
+		case !has && in.Computed:
 			continue
-		}
-		if !has {
+		case !has:
 			return nil, &InputError{"params." + name, fmt.Sprintf("the parameter is missing, which %s asks for: give it", f.top.file)}
 		}
 		v, err := cast(kind, given)
 		if err != nil {
-			shown := fmt.Sprintf("%.80v ", given)
-			if text := fmt.Sprint(given); p.hidden[name] || desired.IsSecretKey(name) || desired.IsSecretValue(text) || slices.Contains(in.Secrets, text) {
-				shown = "its value "
-			}
-			return nil, &InputError{"params." + name, fmt.Sprintf("%s%v, as %s declares the parameter", shown, err, f.top.file)}
+			return nil, &InputError{"params." + name, fmt.Sprintf("%s%v, as %s declares the parameter", p.shown(in, name, given), err, f.top.file)}
 		}
 		p.values[name] = v
 	}
+	return p, f.refuseUnknown(in, declared)
+}
+
+// given is the value of a parameter before it is cast; it has none where the template has no default either.
+func (p *parameters) given(in *Input, nfv map[string]any, name, kind string, schema map[string]any) (value any, has bool) {
+	value, has = in.Params[name]
+	switch {
+	case p.counted[name] != "":
+		return 0, true // the number comes from the VNFD's levels, whatever the request has
+	case name == nfvParam:
+		value, has = nfv, true
+	}
+	if has && value != nil {
+		return value, true
+	}
+	fallback, written := schema["default"]
+	if written && fallback == nil {
+		return "", kind == "string"
+	}
+	return fallback, written
+}
+
+// shown is the value for an error, or what stands for one that is secret.
+func (p *parameters) shown(in *Input, name string, value any) string {
+	text := fmt.Sprint(value)
+	if p.hidden[name] || desired.IsSecretKey(name) || desired.IsSecretValue(text) || slices.Contains(in.Secrets, text) {
+		return "its value "
+	}
+	return fmt.Sprintf("%.80v ", value)
+}
+
+// refuseUnknown refuses parameters that the template doesn't have.
+func (f *Folder) refuseUnknown(in *Input, declared map[string]any) error {
 	if in.Strict {
 		for _, name := range sorted(in.Params) {
 			if _, ok := declared[name]; !ok && name != nfvParam && !foreign(name) {
-				return nil, &InputError{"params." + name, fmt.Sprintf("%s has no such parameter: it has %s", f.top.file, list(sorted(declared)))}
+				return &InputError{"params." + name, fmt.Sprintf("%s has no such parameter: it has %s", f.top.file, list(sorted(declared)))}
 			}
 		}
 	}
 	if _, given := in.Params[nfvParam]; given && declared[nfvParam] == nil {
-		return nil, &InputError{"params.nfv", fmt.Sprintf("%s has no parameter nfv: it has %s", f.top.file, list(sorted(declared)))}
+		return &InputError{"params.nfv", fmt.Sprintf("%s has no parameter nfv: it has %s", f.top.file, list(sorted(declared)))}
 	}
-	return p, nil
+	return nil
 }
 
 // counted are the plain parameters that the groups' desired_capacity reads.

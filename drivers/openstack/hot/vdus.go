@@ -156,79 +156,113 @@ var attached = []string{
 // assign gives each expanded VDU the resources that belong to its server alone: those that refer
 // to it, and the ports, volumes and addresses that only it and those use.
 func (f *Folder) assign(places []place) error {
-	resources := f.top.resources()
-	names := sorted(resources)
-	refs, users := map[string]map[string]bool{}, map[string][]string{}
-	for _, name := range names {
-		refs[name] = uses(resources[name])
-		for target := range refs[name] {
-			users[target] = append(users[target], name)
-		}
-	}
-	owner := map[string]int{} // resource -> place
-	for i, p := range places {
-		owner[p.resource] = i
-	}
-	usedBy := func(name string) map[int]bool { // the places that use a resource, through what they own
-		by := map[int]bool{}
-		for _, other := range users[name] {
-			if i, owned := owner[other]; owned {
-				by[i] = true
-			}
-		}
-		return by
-	}
+	a := newAssignment(f, places)
 	// References to a VNFC's resources are followed first, so that all users of a resource are
 	// known before it is given to one of them.
 	for down, changed := false, true; changed || !down; {
 		down, changed = !changed, false
-		for _, name := range names {
-			if _, has := owner[name]; has {
-				continue
+		for _, name := range a.names {
+			given, err := a.give(name, down)
+			if err != nil {
+				return err
 			}
-			mine := map[int]bool{}
-			for target := range refs[name] {
-				if i, ok := owner[target]; ok && places[i].shape == Expanded {
-					mine[i] = true
-				}
-			}
-			if len(mine) > 1 {
-				return f.top.fail([]string{"resources", name}, "resource %s refers to what VDUs %s have for each VNFC: let it refer to one of them", name, f.named(places, mine))
-			}
-			if down && len(mine) == 0 && slices.Contains(attached, typeOf(resourceOf(resources, name))) {
-				if by := usedBy(name); len(by) == 1 {
-					mine = by
-				}
-			}
-			for i := range mine {
-				if places[i].shape == Expanded {
-					owner[name] = i
-					changed = true
-				}
-			}
+			changed = changed || given
 		}
-		// One VDU may have got a resource that a later one turned out to use as well.
-		for _, name := range names {
-			i, owned := owner[name]
-			if !owned || places[i].resource == name {
-				continue
-			}
-			by := usedBy(name)
-			delete(by, i)
-			if len(by) == 0 {
-				continue
-			}
-			by[i] = true
-			return f.top.fail([]string{"resources", name}, "resource %s belongs to each VNFC of several VDUs at once (%s): give each VDU its own", name, f.named(places, by))
+		if err := a.refuseShared(); err != nil {
+			return err
 		}
 	}
-	for name, i := range owner {
+	for name, i := range a.owner {
 		if places[i].resource != name {
 			places[i].own = append(places[i].own, name)
 		}
 	}
 	for i := range places {
 		slices.Sort(places[i].own)
+	}
+	return nil
+}
+
+// assignment is which resources belong to which places.
+type assignment struct {
+	folder    *Folder
+	places    []place
+	resources map[string]any
+	names     []string                   // of the resources, sorted
+	refs      map[string]map[string]bool // resource -> what it refers to
+	users     map[string][]string        // resource -> what refers to it
+	owner     map[string]int             // resource -> place
+}
+
+func newAssignment(f *Folder, places []place) *assignment {
+	a := &assignment{folder: f, places: places, resources: f.top.resources(), refs: map[string]map[string]bool{}, users: map[string][]string{}, owner: map[string]int{}}
+	a.names = sorted(a.resources)
+	for _, name := range a.names {
+		a.refs[name] = uses(a.resources[name])
+		for target := range a.refs[name] {
+			a.users[target] = append(a.users[target], name)
+		}
+	}
+	for i, p := range places {
+		a.owner[p.resource] = i
+	}
+	return a
+}
+
+// usedBy are the places that use a resource, through what they own.
+func (a *assignment) usedBy(name string) map[int]bool {
+	by := map[int]bool{}
+	for _, other := range a.users[name] {
+		if i, owned := a.owner[other]; owned {
+			by[i] = true
+		}
+	}
+	return by
+}
+
+// give gives a resource to the place whose resources it refers to or, once all such are known (down), to the only one
+// that uses it. It reports whether it did.
+func (a *assignment) give(name string, down bool) (given bool, err error) {
+	if _, has := a.owner[name]; has {
+		return false, nil
+	}
+	mine := map[int]bool{}
+	for target := range a.refs[name] {
+		if i, ok := a.owner[target]; ok && a.places[i].shape == Expanded {
+			mine[i] = true
+		}
+	}
+	if len(mine) > 1 {
+		return false, a.folder.top.fail([]string{"resources", name}, "resource %s refers to what VDUs %s have for each VNFC: let it refer to one of them", name, a.folder.named(a.places, mine))
+	}
+	if down && len(mine) == 0 && slices.Contains(attached, typeOf(resourceOf(a.resources, name))) {
+		if by := a.usedBy(name); len(by) == 1 {
+			mine = by
+		}
+	}
+	for i := range mine {
+		if a.places[i].shape == Expanded {
+			a.owner[name] = i
+			given = true
+		}
+	}
+	return given, nil
+}
+
+// refuseShared refuses a resource that was given to one VDU, and that a later one turned out to use as well.
+func (a *assignment) refuseShared() error {
+	for _, name := range a.names {
+		i, owned := a.owner[name]
+		if !owned || a.places[i].resource == name {
+			continue
+		}
+		by := a.usedBy(name)
+		delete(by, i)
+		if len(by) == 0 {
+			continue
+		}
+		by[i] = true
+		return a.folder.top.fail([]string{"resources", name}, "resource %s belongs to each VNFC of several VDUs at once (%s): give each VDU its own", name, a.folder.named(a.places, by))
 	}
 	return nil
 }
