@@ -51,6 +51,21 @@ func (p repairPause) of(op *lcm.Operation) time.Duration {
 	return pause
 }
 
+// lackPause bounds the pause while something that should be there is absent, although it is deleted again and again:
+// a VNF that lacks a unit half of the time serves better than one that lacks it until the contention has ended.
+const lackPause = 30 * time.Second
+
+// lacks reports whether a step that is due makes an object, or the successor of a unit that never runs again.
+func lacks(seen plan.Observed, due []plan.Step) bool {
+	there := map[string]bool{}
+	for _, o := range seen.Objects {
+		there[o.Key] = !o.Deleting
+	}
+	return slices.ContainsFunc(due, func(s plan.Step) bool {
+		return s.Action == plan.Apply && !there[s.Object] || s.Action == plan.DeleteUnit
+	})
+}
+
 // driftRepair looks at one instance on which nothing is under way, notes what of it has
 // drifted, and begins the operations that repair it. It never changes git.
 type driftRepair struct {
@@ -400,6 +415,9 @@ func (r *driftRepair) mayNotRepair(ctx context.Context, err error) (time.Duratio
 // what stood in its way has gone.
 func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
 	next := r.clocks.rests(failed).Add(r.pause.of(failed))
+	if failed.Contended && lacks(l.seen, due) {
+		next = r.clocks.rests(failed).Add(min(r.pause.of(failed), lackPause))
+	}
 	wait := next.Sub(r.clocks.now())
 	repaired := len(due) == 0 && !failed.Contended
 	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })

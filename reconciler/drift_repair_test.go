@@ -233,6 +233,39 @@ func TestWhatIsUndoneEveryQuarterMinuteIsContended(t *testing.T) {
 	}
 }
 
+// TestWhatIsDeletedAgainAndAgainIsSoonMade loses an object every five minutes. What lacks it isn't left so for twice that
+// time, as an edited object is.
+func TestWhatIsDeletedAgainAndAgainIsSoonMade(t *testing.T) {
+	t.Parallel()
+
+	w := running(t, "", nil)
+	for i := range 6 {
+		w.elapsed.Add(int64(5 * time.Minute))
+		w.cloud.Lose(web)
+		w.until("it is repaired", func() bool {
+			ops := w.operations(lcm.Heal)
+			return len(ops) == i+1 && (ops[i].State == lcm.Completed || ops[i].State == lcm.FailedTemp)
+		})
+	}
+	last := func() *lcm.Operation { return w.operations(lcm.Heal)[5] }
+	if op := last(); !op.Contended || !strings.Contains(op.Error.Detail, web) {
+		t.Fatalf("contended %v: %+v", op.Contended, op.Error)
+	}
+
+	w.cloud.Lose(web)
+	w.drift(reconciler.DriftContended)
+	w.elapsed.Add(int64(31 * time.Second))
+	w.recon.Enqueue(id)
+	w.until("it is made again", func() bool { return last().Attempt == 2 && last().State == lcm.FailedTemp })
+
+	w.elapsed.Add(int64(11 * time.Minute))
+	w.recon.Enqueue(id)
+	w.until("it has stood for a whole pause", func() bool { return last().State == lcm.Completed })
+	if n := len(w.operations(lcm.Heal)); n != 6 {
+		t.Errorf("%d operations", n)
+	}
+}
+
 func TestARepairThatFailsIsTriedAgainByItself(t *testing.T) {
 	t.Parallel()
 

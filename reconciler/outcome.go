@@ -374,6 +374,9 @@ func (o *outcomes) undone(a *attempt) *lcm.ProblemDetails {
 	if story == "" {
 		story = strings.Join(describe(a.last), ", ")
 	}
+	if story == "" {
+		story = strings.Join(a.op.Repairs, ", ") // it stands now, and rests to see whether it does so for a whole pause
+	}
 	return &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: fmt.Sprintf(
 		"what is put right is changed again each time: %s. It will be put right again after a pause (now %s), and the longer it goes on the more seldom. "+
 			"Stop whoever changes it, or leave the field out of the package so that it is theirs, or set drift: report", story, o.pause.of(a.op))}

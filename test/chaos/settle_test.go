@@ -14,9 +14,9 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// settleWait bounds how long everything may take after the chaos. An automatic operation
-// waits up to five minutes for its next try.
-const settleWait = 12 * time.Minute
+// settleWait bounds how long everything may take after the chaos. A repair that was undone again and again rests for
+// twice the time in which it was, up to twelve minutes, before it is known to stand.
+const settleWait = 15 * time.Minute
 
 // lookEvery is how long to wait between two looks at everything.
 const lookEvery = time.Second
