@@ -49,64 +49,35 @@ type pictureRoute struct{ Name, Generation, Why string }
 const firstGeneration = "0"
 
 func newPicture(p *instancePage, seen plan.Observed, fresh bool) *picture {
-	pic := &picture{Stale: !fresh}
-	main := ""
-	if p.Intent != nil {
-		main = cmp.Or(p.Intent.VIM, firstKey(p.Intent.VIMConnections))
-	}
 	units := slices.Clone(seen.Units)
 	slices.SortFunc(units, func(a, b plan.Unit) int {
 		return cmp.Or(natural.Compare(a.VDU, b.VDU), natural.Compare(a.Generation, b.Generation), natural.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
-	pic.Units = len(units)
+	pic := &picture{Stale: !fresh, Units: len(units)}
 	for _, u := range units {
-		if !slices.Contains(pic.Generations, cmp.Or(u.Generation, firstGeneration)) {
-			pic.Generations = append(pic.Generations, cmp.Or(u.Generation, firstGeneration))
+		if g := cmp.Or(u.Generation, firstGeneration); !slices.Contains(pic.Generations, g) {
+			pic.Generations = append(pic.Generations, g)
 		}
 	}
 	slices.SortFunc(pic.Generations, natural.Compare)
 	pic.traffic(p)
-	by, shown := map[string]int{}, 0
+
+	shown := 0
 	for _, u := range units {
-		if u.Failure != "" || u.Dead != "" {
-			pic.Failing++
-		}
-		at, known := by[u.VDU]
-		if !known {
-			at = len(pic.VDUs)
-			by[u.VDU] = at
-			pic.VDUs = append(pic.VDUs, pictureVDU{ID: cmp.Or(u.VDU, "(no VDU)")})
-		}
-		vdu := &pic.VDUs[at]
+		vdu, vim := pic.vdu(u.VDU), p.vimOf(u)
+		vdu.VIM = cmp.Or(vdu.VIM, vim)
 		if u.Ready && !u.Deleting {
 			vdu.Ready++
 		}
-		vim := u.VIM
-		if vim == "" && p.Intent != nil {
-			vim = cmp.Or(p.Intent.Placement[u.VDU], main)
+		if fails(u) {
+			pic.Failing++
 		}
-		vdu.VIM = cmp.Or(vdu.VIM, vim)
-		if failing := u.Failure != "" || u.Dead != ""; shown >= mostUnits && !(failing && shown < 2*mostUnits) {
+		if shown >= mostUnits && !(fails(u) && shown < 2*mostUnits) {
 			pic.More++
 			continue
 		}
 		shown++
-		x := pictureUnit{ID: u.Resource(), Name: u.Name, Kind: u.Kind, VIM: vim, Node: u.Metadata["node"], Address: cmp.Or(u.Metadata["address"], u.Metadata["ip"]),
-			Generation: cmp.Or(u.Generation, firstGeneration), Why: cmp.Or(u.Failure, u.Dead, u.Reason)}
-		x.Traffic = x.Generation == pic.Traffic
-		switch {
-		case u.Deleting:
-			x.State, x.Tone = "going", "warn"
-		case u.Failure != "", u.Dead != "":
-			x.State, x.Tone = "failing", "bad"
-		case u.Stopped:
-			x.State, x.Tone = "stopped", "plain"
-		case u.Ready:
-			x.State, x.Tone = "ready", "good"
-		default:
-			x.State, x.Tone = "not ready", "busy"
-		}
-		vdu.Units = append(vdu.Units, x)
+		vdu.Units = append(vdu.Units, newPictureUnit(u, vim, pic.Traffic))
 	}
 	for _, o := range seen.Objects {
 		kind, rest, _ := strings.Cut(o.Key, "/")
@@ -116,6 +87,46 @@ func newPicture(p *instancePage, seen plan.Observed, fresh bool) *picture {
 		pic.Routes = append(pic.Routes, pictureRoute{Name: kind + " " + rest, Generation: cmp.Or(o.Generation, pic.Traffic), Why: cmp.Or(o.Failure, o.Reason)})
 	}
 	return pic
+}
+
+// fails reports whether a VNFC fails.
+func fails(u plan.Unit) bool { return u.Failure != "" || u.Dead != "" }
+
+// vdu is the VDU in the picture. The VNFCs come sorted by it.
+func (pic *picture) vdu(id string) *pictureVDU {
+	id = cmp.Or(id, "(no VDU)")
+	if n := len(pic.VDUs); n == 0 || pic.VDUs[n-1].ID != id {
+		pic.VDUs = append(pic.VDUs, pictureVDU{ID: id})
+	}
+	return &pic.VDUs[len(pic.VDUs)-1]
+}
+
+// vimOf is the VIM that a VNFC runs at, as it says or else the instance.
+func (p *instancePage) vimOf(u plan.Unit) string {
+	if u.VIM != "" || p.Intent == nil {
+		return u.VIM
+	}
+	return cmp.Or(p.Intent.Placement[u.VDU], p.Intent.VIM, firstKey(p.Intent.VIMConnections))
+}
+
+// newPictureUnit is a VNFC as it is drawn. traffic is the generation that traffic goes to.
+func newPictureUnit(u plan.Unit, vim, traffic string) pictureUnit {
+	x := pictureUnit{ID: u.Resource(), Name: u.Name, Kind: u.Kind, VIM: vim, Node: u.Metadata["node"], Address: cmp.Or(u.Metadata["address"], u.Metadata["ip"]),
+		Generation: cmp.Or(u.Generation, firstGeneration), Why: cmp.Or(u.Failure, u.Dead, u.Reason)}
+	x.Traffic = x.Generation == traffic
+	switch {
+	case u.Deleting:
+		x.State, x.Tone = "going", "warn"
+	case fails(u):
+		x.State, x.Tone = "failing", "bad"
+	case u.Stopped:
+		x.State, x.Tone = "stopped", "plain"
+	case u.Ready:
+		x.State, x.Tone = "ready", "good"
+	default:
+		x.State, x.Tone = "not ready", "busy"
+	}
+	return x
 }
 
 // traffic finds the generation that traffic goes to: the one at head, but for a change of package

@@ -3,12 +3,9 @@ package ui
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,20 +20,6 @@ import (
 
 // proposeTime bounds how long a preview may take.
 const proposeTime = 30 * time.Second
-
-// asked is what a button or form asks for.
-type asked struct {
-	Action string
-	// Task is the request of the API, nil for an edit.
-	Task *sol.Task
-	Edit *Edit
-	// OfOperation says that the task is one of an operation, and not of an instance.
-	OfOperation bool
-	// Fields are those of the form that say what is asked, to be sent once more.
-	Fields map[string][]string
-	// Words say it for people.
-	Words string
-}
 
 // proposePage shows the commit that a button is about to make.
 type proposePage struct {
@@ -62,182 +45,6 @@ type proposePage struct {
 	Followed string
 	// Effect says what happens where no commit is made at once.
 	Effect string
-}
-
-// askedOf reads a form.
-func askedOf(form url.Values, who auth.Identity) (*asked, error) {
-	get := func(key string) string { return strings.TrimSpace(form.Get(key)) }
-	a := &asked{Action: get("action"), Fields: map[string][]string{}}
-	keep := func(keys ...string) {
-		for _, key := range append(keys, "action", "instance", "operation") {
-			if v := form[key]; slices.ContainsFunc(v, func(text string) bool { return text != "" }) {
-				a.Fields[key] = v
-			}
-		}
-	}
-	task := func(name string, body any) {
-		a.Task = &sol.Task{Caller: who, Name: name, ID: get("instance"), Body: body}
-	}
-	edit := func(subject string, key string, value any) {
-		a.Edit = &Edit{Subject: subject, Changes: []desired.KeyValue{{Path: []string{key}, Value: value}}}
-	}
-	body := map[string]any{}
-	switch a.Action {
-	case "scale":
-		keep("aspect", "type", "steps")
-		steps, err := strconv.Atoi(firstOf(get("steps"), "1"))
-		if err != nil {
-			return nil, badField("steps", get("steps"))
-		}
-		body["type"], body["aspectId"], body["numberOfSteps"] = get("type"), get("aspect"), steps
-		task("scale", body)
-		a.Words = "Scale aspect " + get("aspect") + map[string]string{lcm.ScaleOut: " out", lcm.ScaleIn: " in"}[get("type")] + " by " + count(steps, "step")
-	case "scale_to_level":
-		keep("level", "aspect", "to")
-		var err error
-		if body, a.Words, err = toLevel(get("level"), form["aspect"], form["to"]); err != nil {
-			return nil, err
-		}
-		task("scale_to_level", body)
-	case "heal":
-		keep("vnfc", "cause")
-		if ids := slices.DeleteFunc(slices.Clone(form["vnfc"]), func(id string) bool { return id == "" }); len(ids) > 0 {
-			body["vnfcInstanceId"] = ids
-			a.Words = "Heal VNFC " + strings.Join(ids, ", ")
-		} else {
-			a.Words = "Heal the whole VNF"
-		}
-		if cause := get("cause"); cause != "" {
-			body["cause"] = cause
-		}
-		task("heal", body)
-	case "change_vnfpkg":
-		keep("vnfdId", "strategy")
-		body["vnfdId"] = get("vnfdId")
-		switch get("strategy") {
-		case "":
-		case "rolling":
-			body["additionalParams"] = map[string]any{"upgrade_type": "RollingUpdate"}
-		case "blue-green":
-			body["additionalParams"] = map[string]any{"upgrade_type": "Blue-Green"}
-		default:
-			return nil, badField("strategy", get("strategy"))
-		}
-		task("change_vnfpkg", body)
-		a.Words = "Upgrade to package " + get("vnfdId")
-	case "instantiate":
-		keep("flavour", "level")
-		body["flavourId"] = firstOf(get("flavour"), "default")
-		if level := get("level"); level != "" {
-			body["instantiationLevelId"] = level
-		}
-		task("instantiate", body)
-		a.Words = "Instantiate"
-	case "terminate":
-		keep("type")
-		body["terminationType"] = firstOf(get("type"), lcm.Graceful)
-		task("terminate", body)
-		a.Words = "Terminate (" + strings.ToLower(firstOf(get("type"), lcm.Graceful)) + ")"
-	case "stop":
-		keep()
-		body["changeStateTo"] = lcm.Stopped
-		task("operate", body)
-		a.Words = "Stop"
-	case "start":
-		keep()
-		body["changeStateTo"] = lcm.Started
-		task("operate", body)
-		a.Words = "Start"
-	case "suspend":
-		keep()
-		edit("Suspend", "suspend", true)
-		a.Words = "Suspend: nothing is done to the VNF until it is resumed"
-	case "resume":
-		keep()
-		edit("Resume", "suspend", nil)
-		a.Words = "Resume"
-	case "drift_report":
-		keep()
-		edit("Report the drift of", "drift", desired.DriftReport)
-		a.Words = "Only report drift, and leave it"
-	case "drift_correct":
-		keep()
-		edit("Repair the drift of", "drift", nil)
-		a.Words = "Repair drift"
-	case "retry", "rollback", "fail", "cancel":
-		keep("mode")
-		a.OfOperation = true
-		a.Task = &sol.Task{Caller: who, Name: a.Action, ID: get("operation")}
-		a.Words = map[string]string{"retry": "Retry", "rollback": "Roll back", "fail": "Fail", "cancel": "Cancel"}[a.Action] + " the operation"
-		if a.Action == "cancel" {
-			a.Task.Body = map[string]any{"cancelMode": firstOf(get("mode"), lcm.Graceful)}
-		}
-	default:
-		return nil, badField("action", a.Action)
-	}
-	if id := a.instance(); id == "" && !a.OfOperation || a.OfOperation && a.Task.ID == "" {
-		return nil, &Failure{Status: http.StatusBadRequest, Title: "The form says not for what", Detail: "Neither an instance nor an operation is named.", Remedy: "Go back to the instance, and press the button there."}
-	}
-	return a, nil
-}
-
-// toLevel is the request of SOL003 clause 5.5.2.6 for an instantiation level, or else for the scale
-// level of each aspect, which stands at the same place in to; an aspect without one stays as it is.
-func toLevel(level string, aspects, to []string) (body map[string]any, words string, err error) {
-	if level != "" {
-		return map[string]any{"instantiationLevelId": level}, "Scale to instantiation level " + level, nil
-	}
-	var info []any
-	var said []string
-	for i, aspect := range aspects {
-		if i >= len(to) || strings.TrimSpace(to[i]) == "" {
-			continue
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(to[i]))
-		if err != nil {
-			return nil, "", badField("to", to[i])
-		}
-		info = append(info, map[string]any{"aspectId": aspect, "scaleLevel": n})
-		said = append(said, fmt.Sprintf("%s %d", aspect, n))
-	}
-	return map[string]any{"scaleInfo": info}, "Scale to level " + strings.Join(said, ", "), nil
-}
-
-func (a *asked) instance() string {
-	if v := a.Fields["instance"]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
-
-// Sent are the fields that ask for the same once more, in a fixed order.
-func (a *asked) Sent() []struct{ Key, Value string } {
-	var list []struct{ Key, Value string }
-	for _, key := range slices.Sorted(maps.Keys(a.Fields)) {
-		for _, v := range a.Fields[key] {
-			list = append(list, struct{ Key, Value string }{key, v})
-		}
-	}
-	return list
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func badField(name, value string) error {
-	return &Failure{Status: http.StatusBadRequest, Title: "The form can't be used", Detail: "Field " + name + " can't be " + strconv.Quote(clipped(value)) + ".",
-		Remedy: "Go back to the instance, and send the form there. Nothing was changed."}
-}
-
-func clipped(text string) string {
-	if len(text) > 100 {
-		return strings.ToValidUTF8(text[:100], "") + "…"
-	}
-	return text
 }
 
 // propose is POST /ui/propose: it changes nothing.
