@@ -19,9 +19,9 @@ type Faults struct {
 	// Longest is how long a replica is stopped at most, a part of the net away at most a quarter of
 	// that.
 	Longest time.Duration
-	// Emptied is called when Redis was emptied: whoever was told something by the replicas sees to it
-	// that it is told again.
-	Emptied func(ctx context.Context) error
+	// Forget carries out the loss of all records: who was told something by the replicas sees to it that what is told
+	// before and after is told apart.
+	Forget func(ctx context.Context, lose func() error) error
 	// Clocks says that the binary's clock can be moved.
 	Clocks bool
 
@@ -169,13 +169,15 @@ func (f *Faults) flush(ctx context.Context, _ *rand.Rand, stop <-chan struct{}) 
 	if m == nil {
 		return errors.New("empty Redis: there is no master")
 	}
-	f.tell("Redis emptied", "empty Redis")
-	c := m.Dial()
-	defer c.Close()
-	if err := c.FlushAll(ctx).Err(); err != nil {
-		return fmt.Errorf("empty Redis: %w", err)
-	}
-	return f.Emptied(ctx)
+	return f.Forget(ctx, func() error {
+		f.tell("Redis emptied", "empty Redis")
+		c := m.Dial()
+		defer c.Close()
+		if err := c.FlushAll(ctx).Err(); err != nil {
+			return fmt.Errorf("empty Redis: %w", err)
+		}
+		return nil
+	})
 }
 
 // gitAway has the git server cut each connection for a while.

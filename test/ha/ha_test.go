@@ -92,7 +92,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	}
 
 	faults := ha.NewFaults(r, longest)
-	faults.Clocks, faults.Emptied = movable, w.Forgotten
+	faults.Clocks, faults.Forget = movable, w.Forget
 	calm := make(chan struct{})
 	time.AfterFunc(duration, func() { close(calm) })
 	if err := faults.Break(t.Context(), seed, calm); err != nil {

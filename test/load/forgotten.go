@@ -16,13 +16,16 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// Forgotten is called when the servers have just lost what only their store had: subscriptions, and
-// the events that weren't delivered. Everybody subscribes again. Of what was under way until then, or
+// Forget has the servers lose what only their store has, by lose: subscriptions, and
+// the events that weren't delivered. All subscribers subscribe again. Of what was under way until then, or
 // wasn't told yet, they may have been told in part, and what git doesn't say the end of may end once
 // more; of a push's operation that git doesn't know at all nothing may be left; all else must be as ever.
-func (w *World) Forgotten(ctx context.Context) error {
-	inGit, err := w.attested(ctx)
+func (w *World) Forget(ctx context.Context, lose func() error) error {
+	inGit, err := w.attested(ctx) // a note that comes after the loss may come too late for a server that puts records back
 	if err != nil {
+		return err
+	}
+	if err := lose(); err != nil {
 		return err
 	}
 	for _, s := range w.Events {
