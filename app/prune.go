@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/store"
 )
 
 // prunePause is how long after one pruning the next one begins.
@@ -17,9 +16,8 @@ type pruner struct {
 	oplog interface {
 		Prune(ctx context.Context, keep oplog.Keep) (removed int, err error)
 	}
-	store store.Store
-	keep  oplog.Keep
-	log   *slog.Logger
+	keep oplog.Keep
+	log  *slog.Logger
 }
 
 // run prunes at once and then every few minutes, until ctx ends.
@@ -43,15 +41,5 @@ func (p *pruner) prune(ctx context.Context) {
 		if ctx.Err() == nil {
 			p.log.WarnContext(ctx, "operations that ended long ago were not all removed, will be tried again", "error", err)
 		}
-		return
-	}
-	shrinks, ok := p.store.(interface {
-		Shrink(ctx context.Context) error
-	})
-	if !ok {
-		return
-	}
-	if err := shrinks.Shrink(ctx); err != nil && ctx.Err() == nil {
-		p.log.WarnContext(ctx, "the store keeps room that it doesn't need, will be tried again", "error", err)
 	}
 }

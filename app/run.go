@@ -63,7 +63,7 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.page.Run(gctx) })
 	}
 	g.Go(func() error {
-		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run)
+		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, keep: s.KeepOperations, log: s.Log}).run)
 	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	if s.certificate != nil {

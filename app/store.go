@@ -84,6 +84,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		if place != "" {
 			return fmt.Errorf("the records of data directory %s are in Redis (%s): give --store; to begin without them, remove %s", s.data.Path, place, filepath.Join(s.data.Path, datadir.StorePlace))
 		}
+		s.compactStore(ctx)
 		b, err := openBolt(s.data, bolt.WithObserver(s.meters.observeStore))
 		if err != nil {
 			return err
@@ -149,6 +150,18 @@ func (s *Server) join(ctx context.Context) error {
 		err = fmt.Errorf("a process without --remote serves from this store (%s), which lets no other do so: give it --remote, or end it", alone[0].Holder)
 	}
 	return err
+}
+
+// compactStore gives the free space of the store's file back to the disk. A start does without, and
+// what is wrong with the file is an error of its opening.
+func (s *Server) compactStore(ctx context.Context) {
+	freed, err := bolt.Compact(s.data.Store(), datadir.EndPatience)
+	switch {
+	case err != nil:
+		s.Log.WarnContext(ctx, "the store keeps room that it doesn't need, the next start tries again", "error", err)
+	case freed > 0:
+		s.Log.InfoContext(ctx, "the store's file was compacted", "freed", freed)
+	}
 }
 
 func openBolt(d *datadir.Dir, options ...bolt.Option) (*bolt.Store, error) {

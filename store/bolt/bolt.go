@@ -15,13 +15,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -45,13 +43,11 @@ const (
 
 // Store is a [store.Store] in a file.
 type Store struct {
-	path string
-	// db is the open file. Shrink puts another in its place; see view.
-	db    atomic.Pointer[bolt.DB]
+	path  string
+	db    *bolt.DB
 	names buckets
 	now   func() time.Time
 	queue chan *call
-	alone chan func()   // what the writer goroutine does between two transactions
 	done  chan struct{} // closed when the writer goroutine has ended
 	last  atomic.Pointer[outcome]
 	// observe is told how long each read and write took; nil where nobody listens.
@@ -59,14 +55,7 @@ type Store struct {
 	// locked is how long to wait while another process has the file.
 	locked time.Duration
 
-	bounds    bounds
-	shrinking chan struct{} // holds a token while Shrink runs
-	// changed and unsynced belong to the writer goroutine. changed collects the keys of
-	// each bucket that were written since Shrink began to copy, nil if it doesn't run.
-	// unsynced says that the file's name isn't known to be durable.
-	changed  changes
-	unsynced bool
-	touched  atomic.Int64 // see trim
+	touched atomic.Int64 // see trim
 
 	leases leases
 	feed   feed
@@ -121,21 +110,18 @@ func Open(path string, options ...Option) (*Store, error) {
 		path:  path,
 		names: buckets{[]byte("records"), []byte("counters")},
 		now:   time.Now, locked: lockTimeout,
-		queue:  make(chan *call, maxBatch),
-		alone:  make(chan func()),
-		done:   make(chan struct{}),
-		bounds: bounds{size: shrinkSize, share: shrinkShare}, shrinking: make(chan struct{}, 1),
+		queue: make(chan *call, maxBatch),
+		done:  make(chan struct{}),
 	}
 	for _, o := range options {
 		o(s)
 	}
-	db, err := openFile(path, s.locked)
-	if err != nil {
+	var err error
+	if s.db, err = openFile(path, s.locked); err != nil {
 		return nil, err
 	}
-	s.db.Store(db)
-	if err := s.prepare(db); err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", path, err), db.Close())
+	if err := guard(path, s.prepare); err != nil {
+		return nil, errors.Join(fmt.Errorf("store %s: %w", path, err), s.db.Close())
 	}
 	s.leases = leases{held: make(map[string]held), last: uint64(s.now().UnixNano())}
 	s.feed = newFeed(s.leases.last)
@@ -145,15 +131,9 @@ func Open(path string, options ...Option) (*Store, error) {
 
 // prepare creates the buckets of a new file, and reads enough of an existing one to know
 // that it isn't damaged.
-func (s *Store) prepare(db *bolt.DB) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = corrupt(s.path, fmt.Errorf("%v", r))
-		}
-	}()
+func (s *Store) prepare() error {
 	sound := false
-	if err := db.View(func(tx *bolt.Tx) error {
+	if err := s.db.View(func(tx *bolt.Tx) error {
 		found := 0
 		for _, name := range [][]byte{s.names.records, s.names.counters} {
 			if tx.Bucket(name) != nil {
@@ -168,7 +148,7 @@ func (s *Store) prepare(db *bolt.DB) (err error) {
 	}); err != nil || sound {
 		return err
 	}
-	return db.Update(func(tx *bolt.Tx) error {
+	return s.db.Update(func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{s.names.records, s.names.counters} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -190,12 +170,7 @@ func (s *Store) Close() error {
 	close(s.queue)
 	s.mu.Unlock()
 	<-s.done
-	s.shrinking <- struct{}{} // a Shrink under way meets the end of the writer, and gives up
-	db := s.db.Load()
-	// If this fails, the next Open builds the list anew.
-	db.NoFreelistSync = false
-	_ = s.update(func(*bolt.Tx) error { return nil })
-	if err := db.Close(); err != nil {
+	if err := guard(s.path, func() error { return closeFile(s.db) }); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}
 	return nil
@@ -276,17 +251,10 @@ func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) (err error)
 			err = corrupt(s.path, fmt.Errorf("%v", r))
 		}
 	}()
-	for {
-		db := s.db.Load()
-		err := db.View(func(tx *bolt.Tx) error {
-			defer s.trim(tx)
-			return f(tx)
-		})
-		// Shrink may have closed the file before this began: then f hasn't run.
-		if !errors.Is(err, bolterrors.ErrDatabaseNotOpen) || s.db.Load() == db {
-			return err
-		}
-	}
+	return s.db.View(func(tx *bolt.Tx) error {
+		defer s.trim(tx)
+		return f(tx)
+	})
 }
 
 // Put implements [store.Store].
@@ -357,7 +325,6 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 		}
 		r.Version++
 		out[i] = r
-		s.changed.note(s.names.records, r.Key)
 		s.touched.Add(1)
 		var err error
 		if r.Delete {
@@ -370,7 +337,6 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 		}
 	}
 	if highest > removed {
-		s.changed.note(s.names.counters, removedVersion)
 		if err := counters.Put([]byte(removedVersion), binary.BigEndian.AppendUint64(nil, highest)); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", removedVersion, errHalfway, err)
 		}
@@ -388,7 +354,6 @@ const removedVersion = "removed"
 func (s *Store) count(tx *bolt.Tx, prefix []byte) (uint64, error) {
 	b := tx.Bucket(s.names.counters)
 	n := max(counter(b, prefix), counter(b, []byte(least))) + 1
-	s.changed.note(s.names.counters, string(prefix))
 	if err := b.Put(prefix, binary.BigEndian.AppendUint64(nil, n)); err != nil {
 		return 0, fmt.Errorf("count %q: %w: %w", prefix, errHalfway, err)
 	}
@@ -414,7 +379,6 @@ func (s *Store) CountFrom(ctx context.Context, n uint64) error {
 		if counter(b, []byte(least)) >= n {
 			return nil
 		}
-		s.changed.note(s.names.counters, least)
 		if err := b.Put([]byte(least), binary.BigEndian.AppendUint64(nil, n)); err != nil {
 			return fmt.Errorf("count from %d: %w: %w", n, errHalfway, err)
 		}

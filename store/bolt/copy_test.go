@@ -108,12 +108,24 @@ func TestACopyThatIsGivenUpLeavesNothingAndHoldsNothingUp(t *testing.T) {
 			t.Errorf("the file of a copy that was given up: %v", err)
 		}
 	}
-	if err := s.Shrink(t.Context()); err != nil {
-		t.Error(err)
+	put(t, s, store.Record{Key: "a"})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := s.Copy(ctx, name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	ended, cancel := context.WithCancel(t.Context())
+	if err := c.Take(); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
-	if _, err := s.Copy(ended, name); !errors.Is(err, context.Canceled) {
+	if err := c.Close(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close after the end of ctx = %v", err)
+	}
+	if left, _ := filepath.Glob(name + "*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := s.Copy(ctx, name); !errors.Is(err, context.Canceled) {
 		t.Errorf("Copy after the end of ctx = %v", err)
 	}
 }
@@ -136,10 +148,11 @@ func TestADamagedFileIsInspectedWithoutAPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := bolt.Inspect(t.Context(), name); err != nil || f.Records != 500 || f.Size == 0 {
+	f, err := bolt.Inspect(t.Context(), name)
+	if err != nil || f.Records != 500 || f.Size == 0 {
 		t.Fatalf("the whole file: %+v, %v", f, err)
 	}
-	for _, size := range []int{0, 100, 4096, len(whole) / 2} {
+	for _, size := range []int{0, 100, 4096, int(f.Size) / 2} {
 		if err := os.WriteFile(name, whole[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childPart) {
 	case "write":
 		writeUntilKilled(path)
-	case "shrink":
-		shrinkUntilKilled(path)
+	case "compact":
+		compactUntilKilled(path)
+	case "compact-full":
+		compactOnAFullDisk(path)
 	case "full":
 		fillTheDisk(path)
 	default:
@@ -135,7 +137,7 @@ func fillTheDisk(path string) {
 	}
 	var was syscall.Rlimit
 	if err := errors.Join(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was),
-		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: was.Max})); err != nil {
+		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4 << 20, Max: was.Max})); err != nil {
 		fmt.Println("limit:", err)
 		os.Exit(1)
 	}

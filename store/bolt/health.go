@@ -46,7 +46,7 @@ func (s *Store) Probe(ctx context.Context, size int) error {
 			},
 			func(tx *bolt.Tx) error {
 				err := tx.DeleteBucket(bucket)
-				if errors.Is(err, bolterrors.ErrBucketNotFound) { // a Shrink came between, or another probe
+				if errors.Is(err, bolterrors.ErrBucketNotFound) { // another probe came between
 					return nil
 				}
 				return halfway(err)

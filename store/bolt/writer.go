@@ -38,24 +38,16 @@ func (s *Store) submit(ctx context.Context, c *call) error {
 }
 
 // write is the writer goroutine: it takes all queued writes, commits them with one fsync,
-// answers all of them, and begins again. What Shrink must do alone it does between two
-// transactions.
+// answers all of them, and begins again.
 func (s *Store) write() {
 	defer close(s.done)
 	last := 0 // how many writes the transaction before took
 	for {
-		var batch []*call
-		select {
-		case f := <-s.alone:
-			f()
-			continue
-		case first, ok := <-s.queue:
-			if !ok {
-				return
-			}
-			batch = append(batch, first)
+		first, ok := <-s.queue
+		if !ok {
+			return
 		}
-		batch = s.gather(batch)
+		batch := s.gather([]*call{first})
 		if last >= crowd && len(batch) <= last/2 {
 			// Those that the last transaction answered are about to write again: to begin at
 			// once would leave them to a transaction of their own, which costs as much.
@@ -99,10 +91,7 @@ var errHalfway = errors.New("write failed half-way")
 // commit puts the batch into one transaction. A call that refuses (a conflict)
 // fails alone. If the disk fails, all others fail and nothing was written.
 func (s *Store) commit(batch []*call) {
-	err := s.settle()
-	if err == nil {
-		err = s.show(batch)
-	}
+	err := s.show(batch)
 	if err == nil {
 		s.last.Store(&outcome{at: time.Now()})
 		return
@@ -155,22 +144,8 @@ func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
 			err = corrupt(s.path, fmt.Errorf("%v", r))
 		}
 	}()
-	return s.db.Load().Update(func(tx *bolt.Tx) error {
+	return s.db.Update(func(tx *bolt.Tx) error {
 		defer s.trim(tx)
 		return f(tx)
 	})
-}
-
-// exclusively runs f in the writer goroutine, between two transactions. It returns
-// [store.ErrClosed] if that goroutine has ended, and f hasn't run then.
-func (s *Store) exclusively(f func() error) error {
-	var err error
-	ran := make(chan struct{})
-	select {
-	case s.alone <- func() { defer close(ran); err = f() }:
-		<-ran
-		return err
-	case <-s.done:
-		return store.ErrClosed
-	}
 }
