@@ -1,18 +1,78 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const docsFolder = "../docs"
 
+// group is a group of alerts, as the chart has them.
+type group struct {
+	Name  string
+	Rules []struct {
+		Name   string `yaml:"alert"`
+		Expr   string
+		For    string
+		Labels struct{ Severity string }
+
+		Annotations struct {
+			Summary, Description string
+			Runbook              string `yaml:"runbook_url"`
+		}
+	}
+}
+
+// groups are the alerts in the file that the chart ships, in which nothing is misspelt.
+func groups(t *testing.T) []group {
+	t.Helper()
+	text, err := os.ReadFile("../charts/jibe/rules/jibe.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []group }
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Groups) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return file.Groups
+}
+
+func TestEachAlertIsWrittenAsToolsAndTestsReadIt(t *testing.T) {
+	for _, g := range groups(t) {
+		for _, a := range g.Rules {
+			if !slices.Contains([]string{"critical", "warning", "info"}, a.Labels.Severity) {
+				t.Errorf("%s has the severity %q", a.Name, a.Labels.Severity)
+			}
+			if want := "https://github.com/jibe-vnfm/jibe/blob/main/docs/runbooks/" + a.Name + ".md"; a.Annotations.Runbook != want {
+				t.Errorf("%s names the runbook %s, not %s", a.Name, a.Annotations.Runbook, want)
+			}
+			if a.Annotations.Summary == "" || a.Annotations.Description == "" {
+				t.Errorf("%s lacks a summary or a description", a.Name)
+			}
+			if !twoLines.MatchString(a.Expr) {
+				t.Errorf("%s: a value and, on a line of its own, its threshold are expected: %s", a.Name, a.Expr)
+			}
+		}
+	}
+}
+
+// twoLines matches what an alert looks at, and when that is too much.
+var twoLines = regexp.MustCompile(`^[^\n]+\n(?:>|<|==) [0-9.]+(?: \* [0-9]+)*$`)
+
 func TestTheGeneratedFilesAreCurrent(t *testing.T) {
-	files, err := Files(docs, 1)
+	files, err := Files()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,12 +82,12 @@ func TestTheGeneratedFilesAreCurrent(t *testing.T) {
 }
 
 func TestFilesThatNothingGeneratesAnyMoreAreNoticedAndGo(t *testing.T) {
-	files, err := Files(docs, 1)
+	files, err := Files()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := current(dir, files); err == nil || !strings.Contains(err.Error(), "rules/jibe.yaml (missing)") {
+	if err := current(dir, files); err == nil || !strings.Contains(err.Error(), "dashboards/jibe-fleet.json (missing)") {
 		t.Errorf("an empty folder is current: %v", err)
 	}
 	if err := write(dir, files); err != nil {
@@ -54,8 +114,8 @@ func TestEachAlertHasARunbookThatTellsAllAndTheGuideNamesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, g := range alerts(1) {
-		for _, a := range g.Alerts {
+	for _, g := range groups(t) {
+		for _, a := range g.Rules {
 			names = append(names, a.Name)
 			text, err := os.ReadFile(filepath.Join(docsFolder, "runbooks", a.Name+".md"))
 			if err != nil {
@@ -67,13 +127,13 @@ func TestEachAlertHasARunbookThatTellsAllAndTheGuideNamesIt(t *testing.T) {
 					t.Errorf("the runbook of %s has no heading %q", a.Name, heading)
 				}
 			}
-			if !strings.Contains(string(text), "Severity: "+a.Severity) {
-				t.Errorf("the runbook of %s doesn't say that its severity is %s", a.Name, a.Severity)
+			if !strings.Contains(string(text), "Severity: "+a.Labels.Severity) {
+				t.Errorf("the runbook of %s doesn't say that its severity is %s", a.Name, a.Labels.Severity)
 			}
 			if !strings.Contains(string(guide), "(../runbooks/"+a.Name+".md)") {
 				t.Errorf("the guide doesn't name the runbook of %s", a.Name)
 			}
-			if strings.Contains(a.Description, "{{") {
+			if strings.Contains(a.Annotations.Description, "{{") {
 				t.Errorf("the description of %s is a template: only summaries are, whose tests hold them", a.Name)
 			}
 		}
@@ -142,9 +202,9 @@ func TestWhatEachReplicaShowsAlikeIsTakenOnce(t *testing.T) {
 			}
 		}
 	}
-	for _, g := range alerts(1) {
-		for _, a := range g.Alerts {
-			hold(a.Name, a.Value)
+	for _, g := range groups(t) {
+		for _, a := range g.Rules {
+			hold(a.Name, a.Expr)
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Command dashboards writes Jibe's Grafana dashboards and Prometheus alert rules, each
-// of which is a value in this package, to the files that the chart ships. It owns their
-// content and nothing else: it reaches no Grafana and no Prometheus, and the tests in
-// test/prometheus are what holds the files to a running Jibe.
+// Command dashboards writes Jibe's Grafana dashboards, each of which is a value in this
+// package, to the files that the chart ships. It owns their content and nothing else: it
+// reaches no Grafana and no Prometheus, and the tests in test/prometheus are what holds the
+// files to a running Jibe. The alerts are a file of the chart, rules/jibe.yaml.
 package main
 
 import (
@@ -16,20 +16,15 @@ import (
 	"strings"
 )
 
-// docs is where people read the runbooks; a test may name another place.
-const docs = "https://github.com/jibe-vnfm/jibe/blob/main/docs/runbooks"
-
 func main() {
-	out := flag.String("o", "charts/jibe", "`folder` below which dashboards/*.json and rules/*.yaml are written")
-	runbooks := flag.String("runbooks", docs, "`URL` of the folder of the runbooks, for runbook_url")
-	hurry := flag.Int("hurry", 1, "divide by this `number` every time that an alert waits for or looks back: for tests, which can't wait for a day")
+	out := flag.String("o", "charts/jibe", "`folder` below which dashboards/*.json are written")
 	check := flag.Bool("check", false, "write nothing, and fail where the files differ from what would be written")
 	flag.Parse()
-	if flag.NArg() > 0 || *hurry < 1 {
+	if flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	files, err := Files(*runbooks, *hurry)
+	files, err := Files()
 	if err == nil && *check {
 		err = current(*out, files)
 	} else if err == nil {
@@ -41,10 +36,8 @@ func main() {
 	}
 }
 
-// Files are all files by their paths below the chart: the same bytes for the same
-// arguments. runbooks is the URL of the runbooks' folder; hurry divides the times of the
-// alerts.
-func Files(runbooks string, hurry int) (map[string][]byte, error) {
+// Files are all files by their paths below the chart: always the same bytes.
+func Files() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, d := range all() {
 		text, err := d.json()
@@ -53,11 +46,6 @@ func Files(runbooks string, hurry int) (map[string][]byte, error) {
 		}
 		files["dashboards/"+d.UID+".json"] = text
 	}
-	text, err := rules(runbooks, pace(hurry))
-	if err != nil {
-		return nil, err
-	}
-	files["rules/jibe.yaml"] = text
 	return files, nil
 }
 
@@ -115,22 +103,15 @@ func current(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// generated are the files that stand in the folders of this command, by their paths below
-// dir.
+// generated are the files that stand in the folder of this command, by their paths below dir.
 func generated(dir string) ([]string, error) {
 	var list []string
-	for _, pattern := range []string{"dashboards/*.json", "rules/*.yaml"} {
-		found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range found {
-			name, err := filepath.Rel(dir, path)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, filepath.ToSlash(name))
-		}
+	found, err := filepath.Glob(filepath.Join(dir, "dashboards", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range found {
+		list = append(list, "dashboards/"+filepath.Base(path))
 	}
 	return list, nil
 }

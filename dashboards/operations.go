@@ -114,7 +114,7 @@ func vims() dashboard {
 				stat("Don't answer", "short", above(1, red), `count(min by (job, vim) (jibe_vim_up{vim=~"$vim"}) == 0) or vector(0)`, "VIMs that didn't. Their instances stay as they are; operations there wait.").wide(5),
 				stat("VNFs at a former one", "short", above(1, red), `sum(jibe_vim_former_instances{vim=~"$vim"}) or vector(0)`, "VNFs that were instantiated at another VIM than the one that answers under the name now. Nothing is done for them.").wide(4),
 				gauge("Requests that failed", "percentunit", 0, 1, []step{{green, nil}, {yellow, num(0.05)}, {red, num(0.2)}},
-					`sum(increase(jibe_vim_errors_total{vim=~"$vim"}[$__range])) / (sum(increase(jibe_vim_request_duration_seconds_count{vim=~"$vim"}[$__range])) + sum(increase(jibe_vim_errors_total{vim=~"$vim", `+unanswered+`}[$__range])))`,
+					`sum(increase(jibe_vim_errors_total{vim=~"$vim"}[$__range])) / (sum(increase(jibe_vim_request_duration_seconds_count{vim=~"$vim"}[$__range])) + sum(increase(jibe_vim_errors_total{vim=~"$vim", cause=~"unreachable|timeout|certificate"}[$__range])))`,
 					"Share of requests to VIMs that ended with an error, in the time shown.").wide(5),
 				stat("Watches begun anew", "short", above(20, yellow), `sum(increase(jibe_vim_watch_restarts_total{vim=~"$vim"}[$__range]))`, "How often a watch broke and was begun anew, in the time shown.").wide(5),
 				table("State", "short", "Each VIM, and whether it answered when it was last asked.", `sort(min by (job, vim) (jibe_vim_up{vim=~"$vim"}))`,

@@ -55,28 +55,12 @@ type target struct {
 
 func at(job string, servers ...*process.Server) target { return target{job, servers} }
 
-// prometheus is Debian's, with the rules of the generator, and an Alertmanager that tells
+// prometheus is Debian's, with the rules of the chart in a hurry, and an Alertmanager that tells
 // the receiver.
 type prometheus struct {
 	url     string
 	started time.Time
 	alerts  *receiver
-}
-
-// hurry is by how much the times of the alerts are divided: 5 minutes are a second, a day is 24
-// seconds. Ranges of rates have a lower bound, of ten seconds.
-const hurry = 3600
-
-// generated are dashboards and rules as the generator writes them, in a new folder.
-func generated(t *testing.T, divided int) string {
-	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./dashboards", "-o", dir, "-hurry", fmt.Sprint(divided))
-	cmd.Dir = process.Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go run ./dashboards: %v\n%s", err, out)
-	}
-	return dir
 }
 
 // startPrometheus scrapes the targets, and evaluates the rules in a folder.

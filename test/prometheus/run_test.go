@@ -27,7 +27,7 @@ var fireAndResolve = []string{
 func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *testing.T) {
 	testenv.Program(t, "prometheus", "prometheus") // before minutes are spent on the world
 	w := newWorld(t)
-	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), at("jibe", w.main), at("jibe-forge", w.forge), at("jibe-third", w.third),
+	p := startPrometheus(t, hurried(t, hurry), at("jibe", w.main), at("jibe-forge", w.forge), at("jibe-third", w.third),
 		at(replicasJob, w.replicas.first, w.replicas.second))
 	backup := filepath.Join(w.thirdData, "backup.last")
 	write(t, backup, time.Now().Add(-72*time.Hour).Format(time.RFC3339)+"\n")
@@ -107,7 +107,7 @@ func (p *prometheus) rulesAreLoaded(t *testing.T) {
 // a rule that looks at nothing never fires.
 func (p *prometheus) everyRuleAnswers(t *testing.T) {
 	t.Helper()
-	for _, r := range shippedRules(t, generated(t, hurry)) {
+	for _, r := range hurriedRules(t, hurry) {
 		value, _, ok := strings.Cut(r.Expr, "\n")
 		if !ok {
 			t.Errorf("%s: the comparison isn't on a line of its own: %s", r.Alert, r.Expr)

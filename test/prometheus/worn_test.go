@@ -144,7 +144,7 @@ func only(t *testing.T, names []string) string {
 	for _, name := range names {
 		divided := cmp.Or(patient[name], wornHurry)
 		if of[divided] == nil {
-			of[divided] = shippedRules(t, generated(t, divided))
+			of[divided] = hurriedRules(t, divided)
 		}
 		i := slices.IndexFunc(of[divided], func(r shipped) bool { return r.Alert == name })
 		if i < 0 {
