@@ -95,8 +95,8 @@ help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## bin/jibe, with its version in it
-	go build -ldflags "-X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
+build: ## bin/jibe as it is released (static, trimmed, stripped), with its version in it
+	go build -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
 
 .PHONY: release
 release: ## dist/ with all that a version is given to others as; also bin/jibe and bin/conformance.json

@@ -15,7 +15,6 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
@@ -41,7 +40,7 @@ var errNoConf = errors.New("it has no kubeconfig")
 
 // cluster is a cluster of which a master answers.
 type cluster struct {
-	kubernetes.Interface
+	*clients
 	master machine
 	way    *tunnel
 	// endpoint is host:port of the API server, caHash that of the cluster's CA, as kubeadm
@@ -134,7 +133,7 @@ func (c *cluster) connect(ctx context.Context, d *driver) error {
 			break
 		}
 		c.endpoint = endpoint
-		if c.Interface, err = kubernetes.NewForConfig(withScheme(config)); err != nil {
+		if c.clients, err = newClients(withScheme(config)); err != nil {
 			return fmt.Errorf("%s: %s: %w", c.master, d.Kubeconfig, err)
 		}
 		err = c.ready(ctx)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/hooks"
@@ -39,11 +38,11 @@ func TestAClusterWithoutEvictionsOfPolicyV1IsRefusedByItsVersion(t *testing.T) {
 				http.NotFound(w, r)
 			}
 		}))
-		client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+		client, err := newClients(&rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &cluster{Interface: client, master: machine{Unit: hooks.Unit{Name: "server-1"}, role: &role{Role: params.Role{Field: "master_node"}}, vduID: "MasterVDU"}}
+		c := &cluster{clients: client, master: machine{Unit: hooks.Unit{Name: "server-1"}, role: &role{Role: params.Role{Field: "master_node"}}, vduID: "MasterVDU"}}
 		err = c.evicts()
 		if (err == nil) != (test.why == "") || err != nil && !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: %v", version, err)
