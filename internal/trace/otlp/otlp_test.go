@@ -87,6 +87,56 @@ func TestACollectorThatIsBusyIsSentTheSpansAgain(t *testing.T) {
 	})
 }
 
+func TestASpanArrivesAsItWasRecorded(t *testing.T) {
+	bodies := make(chan []byte, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- body
+	}))
+	defer s.Close()
+	e, err := otlp.New(otlp.Options{Endpoint: s.URL + "/own/path", Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler),
+		Resource: []trace.Attribute{{Key: "service.name", Value: "jibe"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Unix(1000, 7)
+	root := trace.Span{Context: trace.Context{Trace: trace.ID{1}, Span: trace.SpanID{2}}, Name: "operation", Kind: trace.Internal, Start: began, End: began.Add(-time.Second)}
+	child := trace.Span{Context: trace.Context{Trace: trace.ID{1}, Span: trace.SpanID{3}}, Parent: root.Span, Name: "request", Kind: trace.Server, Start: began, End: began.Add(time.Second),
+		Failed: true, Attributes: []trace.Attribute{{Key: "url.path", Value: "/x"}}}
+	for n := range 200 { // more than the SDK keeps by itself
+		child.Links = append(child.Links, trace.Context{Trace: trace.ID{9}, Span: trace.SpanID{byte(n + 1)}})
+	}
+
+	e.Record(root)
+	e.Record(child)
+	run(t, e)()
+
+	var data tracepb.TracesData
+	if err := proto.Unmarshal(<-bodies, &data); err != nil {
+		t.Fatal(err)
+	}
+	from := data.GetResourceSpans()[0]
+	if a := from.GetResource().GetAttributes(); len(a) != 1 || a[0].GetKey() != "service.name" || from.GetScopeSpans()[0].GetScope().GetName() != "jibe" {
+		t.Errorf("the sender is %v", from.GetResource())
+	}
+	spans := from.GetScopeSpans()[0].GetSpans()
+	if len(spans) != 2 {
+		t.Fatalf("%d spans arrived", len(spans))
+	}
+	for i, want := range []trace.Span{root, child} {
+		got := spans[i]
+		if trace.ID(got.GetTraceId()) != want.Trace || trace.SpanID(got.GetSpanId()) != want.Span || got.GetName() != want.Name ||
+			int(got.GetKind()) != int(want.Kind) || got.GetStartTimeUnixNano() != uint64(began.UnixNano()) || got.GetFlags()&1 == 0 ||
+			(got.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR) != want.Failed || len(got.GetLinks()) != len(want.Links) {
+			t.Errorf("%s arrived as %v", want.Name, got)
+		}
+	}
+	if len(spans[0].GetParentSpanId()) != 0 || trace.SpanID(spans[1].GetParentSpanId()) != root.Span || spans[0].GetEndTimeUnixNano() != uint64(began.UnixNano()) ||
+		spans[1].GetAttributes()[0].GetValue().GetStringValue() != "/x" || trace.SpanID(spans[1].GetLinks()[199].GetSpanId()) != (trace.SpanID{200}) {
+		t.Errorf("they belong elsewhere: %v", spans)
+	}
+}
+
 func TestWhatWaitsAtTheEndIsSentBeforeIt(t *testing.T) {
 	var spans atomic.Int32
 	e := newExporter(t, counted(t, 0, &spans).URL)
