@@ -241,8 +241,7 @@ func (r *Repo) ownCommit(hash string, data []byte) (c OwnCommit, ok bool) {
 	if err != nil {
 		return c, false
 	}
-	head, _, _ := strings.Cut(string(data), "\n\n")
-	c = OwnCommit{At: committed(head)}
+	c = OwnCommit{At: parsed.Committed}
 	_, c.Trailers = said(data)
 	parent := ""
 	if len(parsed.Parents) > 0 {

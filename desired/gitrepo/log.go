@@ -126,8 +126,8 @@ func (r *Repo) Show(ctx context.Context, commit string) (*Logged, error) {
 		return nil, notFound(err)
 	}
 	l := &Logged{Commit: hash, Parents: c.Parents, Author: c.Author, Own: len(r.opt.Key) > 0 && r.sealed(data)}
-	head, message, _ := strings.Cut(string(data), "\n\n")
-	l.At = committed(head)
+	l.At = c.Committed
+	message := c.Message
 	if len(message) > mostLogMessage {
 		message = message[:mostLogMessage] + "…"
 	}
@@ -155,22 +155,6 @@ func (r *Repo) Show(ctx context.Context, commit string) (*Logged, error) {
 		}
 	}
 	return l, r.outcomes(ctx, l)
-}
-
-// committed is when a commit was made, by the lines before its message.
-func committed(head string) time.Time {
-	for line := range strings.Lines(head) {
-		if rest, ok := strings.CutPrefix(line, "committer "); ok {
-			f := strings.Fields(rest)
-			var sec int64
-			if len(f) > 1 {
-				if _, err := fmt.Sscan(f[len(f)-2], &sec); err == nil {
-					return time.Unix(sec, 0).UTC()
-				}
-			}
-		}
-	}
-	return time.Time{}
 }
 
 // outcomes reads the note of the commit, but for the lines that say who pushed.

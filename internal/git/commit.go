@@ -15,6 +15,10 @@ type Commit struct {
 	Tree    string
 	Parents []string
 	Author  string // "name <mail>", or the name alone where the commit has no mail
+	// Committed is when the committer made it, zero where the commit doesn't say, and Message the
+	// whole text.
+	Committed time.Time
+	Message   string
 }
 
 // ParseCommit decodes a commit object.
@@ -29,7 +33,10 @@ func ParseCommit(data []byte) (Commit, error) {
 	if c.TreeHash.IsZero() {
 		return Commit{}, fmt.Errorf("malformed commit: no tree")
 	}
-	info := Commit{Tree: c.TreeHash.String(), Author: c.Author.Name}
+	info := Commit{Tree: c.TreeHash.String(), Author: c.Author.Name, Message: c.Message}
+	if !c.Committer.When.IsZero() {
+		info.Committed = c.Committer.When.UTC()
+	}
 	if c.Author.Email != "" {
 		info.Author = fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -112,4 +113,24 @@ func FuzzParseCommit(f *testing.F) {
 			t.Errorf("%q gives %+v", data, c)
 		}
 	})
+}
+
+func TestACommitIsReadAsItWasWritten(t *testing.T) {
+	tree, parent, other := HashObject(KindTree, nil), HashObject(KindBlob, []byte("1")), HashObject(KindBlob, []byte("2"))
+	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.FixedZone("", 3600))
+	raw := EncodeCommit(tree, parent, "Ada <ada@example.com>", "jibe <jibe@example.com>", at, "Scale\n\nwhy\n\nKey: value\n", other)
+
+	c, err := ParseCommit(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Commit{Tree: tree, Parents: []string{parent, other}, Author: "Ada <ada@example.com>", Committed: at.UTC(), Message: "Scale\n\nwhy\n\nKey: value\n"}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+
+	c, err = ParseCommit([]byte("tree " + tree + "\nauthor Ada\ncommitter Ada\n\nno time\n"))
+	if err != nil || !c.Committed.IsZero() || c.Message != "no time\n" {
+		t.Errorf("a commit without a time is read as %+v, %v", c, err)
+	}
 }
