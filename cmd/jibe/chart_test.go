@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 )
@@ -28,18 +29,18 @@ func TestEachFlagOfServeHasAValueInTheChartOrAReasonToHaveNone(t *testing.T) {
 	for _, row := range leftOver.FindAllStringSubmatch(string(guide), -1) {
 		left[row[1]] = true
 	}
-	cases, err := filepath.Glob(filepath.Join(root, "test", "chart", "testdata", "golden", "*.*"))
-	if err != nil || len(cases) < 12 {
-		t.Fatalf("there are %d rendered cases: %v", len(cases), err)
+	cases := chartArgs(t, filepath.Join(root, "test", "chart", "testdata"))
+	if len(cases) < 12 {
+		t.Fatalf("there are %d rendered cases", len(cases))
 	}
 	rendered := map[string]bool{}
-	for _, golden := range cases {
+	for name, args := range cases {
 		cmd := newServe()
-		if err := cmd.ParseFlags(chartArgs(t, golden)); err != nil {
-			t.Errorf("%s: jibe serve refuses what the chart says: %v", filepath.Base(golden), err)
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Errorf("%s: jibe serve refuses what the chart says: %v", name, err)
 		}
 		if more := cmd.Flags().Args(); len(more) > 0 {
-			t.Errorf("%s: these are no flags: %q", filepath.Base(golden), more)
+			t.Errorf("%s: these are no flags: %q", name, more)
 		}
 		cmd.Flags().Visit(func(f *pflag.Flag) { rendered[f.Name] = true })
 	}
@@ -58,28 +59,49 @@ func TestEachFlagOfServeHasAValueInTheChartOrAReasonToHaveNone(t *testing.T) {
 	}
 }
 
-// chartArgs are the flags that the chart gives to jibe serve in a rendered case, without those that its file of
-// values says as they are. A case but the default one is what it changes of that.
-func chartArgs(t *testing.T, golden string) []string {
+// chartArgs are the flags that the chart gives to jibe serve in each case, without those that its file of values says as
+// they are. A case but the default one is what it changes of that, or what is asserted of its changes.
+func chartArgs(t *testing.T, testdata string) map[string][]string {
 	t.Helper()
-
-	if filepath.Ext(golden) == ".yaml" {
-		return renderedArgs(t, golden)
+	archive, err := txtar.ParseFile(filepath.Join(testdata, "assertions.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffs, err := filepath.Glob(filepath.Join(testdata, "golden", "*.diff"))
+	if err != nil {
+		t.Fatal(err)
 	}
 
-	args := renderedArgs(t, filepath.Join(filepath.Dir(golden), "defaults.yaml"))
-	for change, arg := range changedArgs(t, golden) {
-		if change == "+" {
-			args = append(args, arg)
-		} else {
-			args = slices.DeleteFunc(args, func(a string) bool { return a == arg })
+	changes := map[string]string{}
+	for _, file := range archive.Files {
+		changes[file.Name] = string(file.Data)
+	}
+	for _, diff := range diffs {
+		text, err := os.ReadFile(diff)
+		if err != nil {
+			t.Fatal(err)
 		}
+		changes[strings.TrimSuffix(filepath.Base(diff), ".diff")] = string(text)
 	}
 
-	var values struct{ ExtraArgs []string }
-	read(t, strings.NewReplacer("golden", "values", ".diff", ".yaml").Replace(golden), &values)
+	defaults := renderedArgs(t, filepath.Join(testdata, "golden", "defaults.yaml"))
+	cases := map[string][]string{"defaults": defaults}
+	for name, text := range changes {
+		args := slices.Clone(defaults)
+		for change, arg := range changedArgs(text) {
+			if change == "+" {
+				args = append(args, arg)
+			} else {
+				args = slices.DeleteFunc(args, func(a string) bool { return a == arg })
+			}
+		}
 
-	return slices.DeleteFunc(args, func(arg string) bool { return slices.Contains(values.ExtraArgs, arg) })
+		var values struct{ ExtraArgs []string }
+		read(t, filepath.Join(testdata, "values", name+".yaml"), &values)
+		cases[name] = slices.DeleteFunc(args, func(arg string) bool { return slices.Contains(values.ExtraArgs, arg) })
+	}
+
+	return cases
 }
 
 // renderedArgs are the flags of the StatefulSet among rendered objects.
@@ -114,17 +136,10 @@ func renderedArgs(t *testing.T, golden string) []string {
 }
 
 // changedArgs are the flags of the StatefulSet that a case adds ("+") and removes ("-").
-func changedArgs(t *testing.T, diff string) iter.Seq2[string, string] {
-	t.Helper()
-
-	text, err := os.ReadFile(diff)
-	if err != nil {
-		t.Fatal(err)
-	}
-
+func changedArgs(text string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		inSet := false
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			if object, ok := strings.CutPrefix(line, "=== "); ok {
 				inSet = strings.HasPrefix(object, "StatefulSet ")
 			}
