@@ -7,9 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,8 +17,6 @@ import (
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientset "k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
@@ -252,74 +248,38 @@ func TestAVIMThatIsAwayFromTheStartNotifiesWhenItComes(t *testing.T) {
 }
 
 // plane is a control plane of a test's own, whose servers it may kill.
-type plane struct{ script, dir string }
+type plane struct{ *kubeenv.Plane }
 
 func newPlane(t *testing.T) *plane {
 	t.Helper()
 	kubeenv.Kubeconfig(t) // where there is none, there are no binaries
-	script, err := filepath.Abs("../../test/controlplane/controlplane")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "jibe-faults-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plane{script, dir}
-	t.Cleanup(func() {
-		if out, err := exec.Command(p.script, "wipe", "--dir", p.dir).CombinedOutput(); err != nil {
-			t.Errorf("wipe the control plane: %v: %s", err, out)
-		}
-	})
-	p.run(t, "start", "--nodes", "1")
-	return p
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return &plane{kubeenv.StartPlane(t, filepath.Join(dir, "plane"), "--nodes", "1")}
 }
 
-func (p *plane) run(t *testing.T, verb string, args ...string) {
+func (p *plane) restart(t *testing.T, server string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), p.script, append([]string{verb, "--dir", p.dir}, args...)...)
-	log, err := os.CreateTemp(t.TempDir(), "log") // a pipe would be held open by the servers
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Run(); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		t.Errorf("%s: %v: %s", verb, err, said)
+	if err := p.Restart(t.Context(), server); err != nil {
+		t.Error(err)
 	}
 }
 
 // kill ends a server as a crash does.
 func (p *plane) kill(t *testing.T, server string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(p.dir, "run", server+".pid"))
-	if err != nil {
+	if err := p.Signal(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	if err != nil {
-		t.Fatalf("kill %s: %v", server, err)
-	}
-}
-
-func (p *plane) config(t *testing.T) *rest.Config {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(p.dir, "kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
-	return config
 }
 
 // compact makes the store forget all that was before now.
 func (p *plane) compact(t *testing.T) {
 	t.Helper()
-	ports, err := os.ReadFile(filepath.Join(p.dir, "ports"))
+	ports, err := os.ReadFile(filepath.Join(p.Dir, "ports"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,18 +301,18 @@ func (p *plane) compact(t *testing.T) {
 
 func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	own := newPlane(t)
-	c := &cluster{path: filepath.Join(own.dir, "kubeconfig")}
+	c := &cluster{path: own.Kubeconfig()}
 	content, err := os.ReadFile(c.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.kubeconfig = content
-	api, err := clientset.NewForConfig(own.config(t))
+	api, err := clientset.NewForConfig(own.RestConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	namespace := c.namespace(t)
-	p := proxyOf(t, own.config(t))
+	p := proxyOf(t, own.RestConfig(t))
 	near, far := c.connect(t), p.connect(t) // far is behind a line that can be cut
 	e := listen(t, near)
 	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
@@ -369,7 +329,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 		}
 		return nil
 	})
-	own.run(t, "restart", "kube-apiserver")
+	own.restart(t, "kube-apiserver")
 	kit.Eventually(t, func() error {
 		if e.of(src.Instance.ID) == 0 {
 			return errors.New("no word that the VIM is back")
@@ -388,7 +348,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	bigger := sample.Source(src.Instance.ID, namespace, sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 2})
 	converge(t, near, bigger, true)
 	own.compact(t)
-	own.run(t, "restart", "kube-apiserver") // whose memory of what was is gone, too
+	own.restart(t, "kube-apiserver") // whose memory of what was is gone, too
 	p.cut.Store(false)
 	want, err := far.Render(elsewhere)
 	if err != nil {

@@ -3,9 +3,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,8 +145,8 @@ func TestWhatRedisLostIsNoticed(t *testing.T) {
 		r := redisserver.Start(t)
 		host, port, _ := strings.Cut(r.Address, ":")
 		replica := redisserver.Start(t, "--replicaof", host+" "+port)
-		through := newRelay(t, r.Address)
-		s := open(t, redis.Options{URL: "redis://" + through.address})
+		through := kit.NewWire(t, r.Address)
+		s := open(t, redis.Options{URL: "redis://" + through.Address})
 		put(t, s, store.Record{Key: "early"}, store.Record{Key: "log/"})
 		eventually(t, "the replica has it", func() error {
 			n, err := replica.Client(t).Exists(t.Context(), "{jibe}:r:early").Result()
@@ -163,7 +161,7 @@ func TestWhatRedisLostIsNoticed(t *testing.T) {
 		}
 		at, key, lease := work(t, s)
 		r.Kill()
-		through.lead(replica.Address)
+		through.Lead(replica.Address)
 		noticed(t, s, at, key, lease)
 		if _, err := s.Get(t.Context(), "early"); err != nil {
 			t.Errorf("what the replica had: %v", err)
@@ -264,9 +262,11 @@ func TestWhileRedisIsAwayCallsSaySoAndThenGoOn(t *testing.T) {
 // would count twice, or conflict with itself.
 func TestAPutWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 	r := redisserver.Start(t)
-	through := newRelay(t, r.Address)
-	s := open(t, redis.Options{URL: "redis://" + through.address})
+	through := kit.NewWire(t, r.Address)
+	s := open(t, redis.Options{URL: "redis://" + through.Address})
 	const writers, each = 4, 60
+	var cuts atomic.Int64
+	cut := func() { cuts.Add(int64(through.Drop())) }
 	stop := make(chan struct{})
 	var cutter sync.WaitGroup
 	cutter.Go(func() {
@@ -275,7 +275,7 @@ func TestAPutWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(time.Duration(10+rand.IntN(50)) * time.Millisecond):
-				through.cut()
+				cut()
 			}
 		}
 	})
@@ -287,7 +287,7 @@ func TestAPutWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 			open := false // whether the outcome of one isn't known yet
 			for i := range each {
 				if w == 0 && i == each/2 {
-					through.cut() // also where all are done before the first of the others
+					cut() // also where all are done before the first of the others
 				}
 				out, err := s.Put(t.Context(), store.Record{Key: fmt.Sprint("w/", w, ".x"), Version: version}, store.Record{Key: "log/"})
 				switch {
@@ -323,68 +323,7 @@ func TestAPutWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 		sum += got.Version
 	}
 	logged, err := s.List(t.Context(), "log/", "", 0)
-	if err != nil || uint64(len(logged)) != sum || sum+uint64(unknown.Load()) < writers*each || through.cuts.Load() == 0 {
-		t.Errorf("%d of %d Puts are there and %d entries of theirs, %d unknown, %d cuts, %v", sum, writers*each, len(logged), unknown.Load(), through.cuts.Load(), err)
+	if err != nil || uint64(len(logged)) != sum || sum+uint64(unknown.Load()) < writers*each || cuts.Load() == 0 {
+		t.Errorf("%d of %d Puts are there and %d entries of theirs, %d unknown, %d cuts, %v", sum, writers*each, len(logged), unknown.Load(), cuts.Load(), err)
 	}
-}
-
-// relay passes connections on, and can cut them or lead elsewhere.
-type relay struct {
-	address string
-	cuts    atomic.Int64
-
-	mu    sync.Mutex
-	to    string
-	conns []net.Conn
-}
-
-func newRelay(t *testing.T, to string) *relay {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{address: l.Addr().String(), to: to}
-	t.Cleanup(func() { _ = l.Close(); r.cut() })
-	ctx := t.Context()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			r.mu.Lock()
-			to := r.to
-			r.mu.Unlock()
-			up, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
-			if err != nil {
-				_ = c.Close()
-				continue
-			}
-			r.mu.Lock()
-			r.conns = append(r.conns, c, up)
-			r.mu.Unlock()
-			go func() { _, _ = io.Copy(up, c); _ = up.Close() }()
-			go func() { _, _ = io.Copy(c, up); _ = c.Close() }()
-		}
-	}()
-	return r
-}
-
-// cut ends all connections.
-func (r *relay) cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.conns {
-		_ = c.Close()
-		r.cuts.Add(1)
-	}
-	r.conns = nil
-}
-
-// lead leads elsewhere from now on.
-func (r *relay) lead(to string) {
-	r.mu.Lock()
-	r.to = to
-	r.mu.Unlock()
-	r.cut()
 }

@@ -27,10 +27,10 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/kubeenv"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -104,7 +104,7 @@ type world struct {
 	t *testing.T
 	// dir holds all folders and logs; it stays where the test fails.
 	dir, data, binary, repository string
-	plane                         *plane
+	plane                         *kubeenv.Plane
 	client                        kubernetes.Interface
 	objects                       dynamic.Interface
 	vnfs                          []*vnf
@@ -139,13 +139,10 @@ func newWorld(t *testing.T) *world {
 	}
 	w.plane = startPlane(t, filepath.Join(dir, "cp"))
 	w.binary = process.Binary(t)
-	config, err := clientcmd.BuildConfigFromFlags("", w.plane.kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := w.plane.RestConfig(t)
 	config.UserAgent = "chaos"
 	config.Timeout = 30 * time.Second
+	var err error
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +176,7 @@ func (w *world) startJibe() error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, "jibe.pid"), []byte(strconv.Itoa(s.Pid())), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(w.dir, kubeenv.ServerPID), []byte(strconv.Itoa(s.Pid())), 0o644); err != nil {
 		return err
 	}
 	w.Serve(s)

@@ -96,7 +96,7 @@ func (w *world) checkDeletions(ctx context.Context, operations []load.Occurrence
 	}
 	var errs []error
 	healed := 0
-	err = w.plane.audit(func(line []byte) error {
+	err = w.audit(func(line []byte) error {
 		var a auditEvent
 		if json.Unmarshal(line, &a) != nil { // cut short by a kill
 			return nil

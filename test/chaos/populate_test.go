@@ -30,7 +30,7 @@ func (w *world) populate(n int, rng *rand.Rand) {
 	w.t.Helper()
 	ctx, s := w.t.Context(), w.Present()
 	w.publish()
-	s.PushFiles(w.t, map[string]string{"vims/chaos.yaml": s.Keep(w.t, "type: kubernetes\ndefault: true\nkubeconfig: file:"+w.plane.kubeconfig()+"\n")})
+	s.PushFiles(w.t, map[string]string{"vims/chaos.yaml": s.Keep(w.t, "type: kubernetes\ndefault: true\nkubeconfig: file:"+w.plane.Kubeconfig()+"\n")})
 	files := map[string]string{}
 	for i := range n {
 		v := &vnf{name: fmt.Sprintf("vnf-%02d", i), namespace: fmt.Sprintf("chaos-%02d", i), calm: i%calmEvery == 0}

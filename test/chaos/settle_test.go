@@ -34,7 +34,7 @@ func (w *world) settle() {
 		w.t.Fatal(err)
 	}
 	s := w.Present()
-	if err := w.plane.restart(ctx, clients()...); err != nil {
+	if err := w.plane.Restart(ctx, clients()...); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := kit.Poll(ctx, requestWait, func() error { return w.relabel(ctx) }); err != nil {

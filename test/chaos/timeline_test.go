@@ -121,7 +121,7 @@ func (w *world) story(ctx context.Context, v *vnf) ([]event, error) {
 				event{op.Entered, "operation", v.id, fmt.Sprintf("%s %s is %s since now: %d %s", op.Type, op.ID, op.State, op.Error.Status, op.Error.Detail)})
 		}
 	}
-	err = w.plane.audit(func(line []byte) error {
+	err = w.audit(func(line []byte) error {
 		var a auditEvent
 		if json.Unmarshal(line, &a) == nil && a.Ref.Namespace == v.namespace && a.Agent == "jibe" && !strings.Contains(a.URI, "dryRun") {
 			events = append(events, event{a.At, "audit", v.id, fmt.Sprintf("Jibe: %s %s/%s %s -> %d", a.Verb, a.Ref.Resource, a.Ref.Name, a.Request.Preconditions.UID, a.Response.Code)})

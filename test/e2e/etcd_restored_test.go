@@ -1,18 +1,15 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
@@ -23,51 +20,17 @@ import (
 // ownPlane is a control plane of this test alone, as its etcd is restored.
 type ownPlane struct {
 	*testing.T
-	script, dir string
+	*kubeenv.Plane
 }
 
 func newOwnPlane(t *testing.T) *ownPlane {
 	t.Helper()
-	p := &ownPlane{t, filepath.Join(process.Root(), "test", "controlplane", "controlplane"), filepath.Join(process.ShortTempDir(t), "plane")}
-	// Cleanups don't run in a test that is killed: this process sees its standard input end whatever happens.
-	warden := exec.Command("bash", "-c", `cat >/dev/null; exec "$0" wipe --dir "$1"`, p.script, p.dir)
-	warden.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	alive, err := warden.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := warden.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = alive.Close() // the wait shows what came of it
-		if err := warden.Wait(); err != nil {
-			t.Errorf("stop the control plane in %s: %v", p.dir, err)
-		}
-	})
-	p.run("start", "--nodes", "1", "--dir", p.dir)
-	return p
+	return &ownPlane{t, kubeenv.StartPlane(t, filepath.Join(process.ShortTempDir(t), "plane"), "--nodes", "1")}
 }
 
-func (p *ownPlane) run(args ...string) {
-	p.Helper()
-	if out, err := exec.CommandContext(p.Context(), p.script, args...).CombinedOutput(); err != nil {
-		p.Fatalf("controlplane %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-}
-
-// signal sends a signal to one of the servers.
 func (p *ownPlane) signal(server string, s syscall.Signal) {
 	p.Helper()
-	text, err := os.ReadFile(filepath.Join(p.dir, "run", server+".pid"))
-	if err != nil {
-		p.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		p.Fatal(err)
-	}
-	if err := syscall.Kill(pid, s); err != nil {
+	if err := p.Signal(server, s); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -76,7 +39,7 @@ func (p *ownPlane) signal(server string, s syscall.Signal) {
 func (p *ownPlane) copyEtcd() {
 	p.Helper()
 	p.signal("etcd", syscall.SIGSTOP)
-	err := os.CopyFS(filepath.Join(p.dir, "etcd.copy"), os.DirFS(filepath.Join(p.dir, "etcd")))
+	err := os.CopyFS(filepath.Join(p.Dir, "etcd.copy"), os.DirFS(filepath.Join(p.Dir, "etcd")))
 	p.signal("etcd", syscall.SIGCONT)
 	if err != nil {
 		p.Fatal(err)
@@ -90,25 +53,18 @@ func (p *ownPlane) restoreEtcd() {
 	for _, server := range servers {
 		p.signal(server, syscall.SIGKILL)
 	}
-	store := filepath.Join(p.dir, "etcd")
-	if err := os.Rename(store, store+".lost"); err != nil {
+
+	store := filepath.Join(p.Dir, "etcd")
+	if err := errors.Join(os.Rename(store, store+".lost"), os.Rename(store+".copy", store), p.Restart(p.Context(), servers...)); err != nil {
 		p.Fatal(err)
 	}
-	if err := os.Rename(store+".copy", store); err != nil {
-		p.Fatal(err)
-	}
-	p.run(append([]string{"restart", "--dir", p.dir}, servers...)...)
 }
 
 func TestAnEtcdRestoredFromACopyIsShownAndRepaired(t *testing.T) {
 	testenv.Real(t, "a control plane")
 	t.Parallel()
 	p := newOwnPlane(t)
-	kubeconfig := filepath.Join(p.dir, "kubeconfig")
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig, config := p.Kubeconfig(), p.RestConfig(t)
 	s := serve(t, filepath.Join(t.TempDir(), "data"))
 	if err := s.equipFor(t.TempDir(), kubeconfig); err != nil {
 		t.Fatal(err)

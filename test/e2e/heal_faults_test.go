@@ -205,11 +205,7 @@ func TestAHealWhileAnOperationRunsIsRefusedAndLeavesNoneWaiting(t *testing.T) {
 func TestAHealThatWasCutShortByAKillHealsOnce(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
-	data := filepath.Join(t.TempDir(), "data")
-	b.server = serve(t, data)
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	data := b.alone(t)
 	id := b.create(byHand)
 	path := b.begin(t, id, "instantiate", b.request())
 	b.bind(b.waiting())

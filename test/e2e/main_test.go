@@ -192,6 +192,17 @@ func newBench(t *testing.T, h *sharedServer) *bench {
 	return benchAt(t, h.open(t), kubeenv.RestConfig(t), kubeconfig)
 }
 
+// alone gives the bench a server of its own, and returns the data directory of that.
+func (b *bench) alone(t *testing.T) (data string) {
+	t.Helper()
+	data = filepath.Join(t.TempDir(), "data")
+	b.server = serve(t, data)
+	if err := b.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // benchAt is a bench with a namespace of its own at the cluster.
 func benchAt(t *testing.T, s *server, config *rest.Config, kubeconfig string) *bench {
 	t.Helper()

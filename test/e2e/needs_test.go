@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -45,11 +44,7 @@ func restarted(t *testing.T, data string, benches ...*bench) {
 func TestInstancesThatNeedEachOtherBeginAndEndInTurnAlsoWhenJibeIsKilled(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
-	data := filepath.Join(t.TempDir(), "data")
-	b.server = serve(t, data)
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	data := b.alone(t)
 	core := benchAt(t, b.server, b.config, kubeenv.Kubeconfig(t))
 	file := func(b *bench, vnfd, more string) string {
 		return fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/all.yaml]}\n%[3]s", b.namespace, vnfd, more)

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
@@ -35,21 +31,8 @@ type reviews struct {
 
 func newReviews(t *testing.T) *reviews {
 	t.Helper()
-	config := kubeenv.RestConfig(t)
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := &reviews{passed: map[string]int{}, came: make(chan struct{}, 16)}
-	forward := &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1,
-		Rewrite:      func(p *httputil.ProxyRequest) { p.SetURL(target) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
+	forward := kubeenv.Forward(t, kubeenv.RestConfig(t))
 	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		what := path.Base(req.URL.Path)
 		posts := req.Method == http.MethodPost && strings.HasSuffix(what, "subjectaccessreviews") && req.URL.Query().Get("dryRun") == ""

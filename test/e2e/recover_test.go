@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,11 +18,7 @@ import (
 func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
-	data := filepath.Join(t.TempDir(), "data")
-	b.server = serve(t, data)
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	data := b.alone(t)
 	id, _, _ := b.pushed(twins, "")
 	if err := b.process.Stop(); err != nil {
 		t.Fatal(err)

@@ -14,11 +14,7 @@ import (
 func TestAHistoryIsArchivedAndEverythingGoesOn(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual) // for the namespace; the server is one of this test
-	data := filepath.Join(t.TempDir(), "data")
-	b.server = serve(t, data)
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	data := b.alone(t)
 	at := strings.Replace(b.url, "http://", "http://jibe:"+b.token+"@", 1) + "/git/desired.git"
 	for i, how := range []string{"--depth=1", "--filter=blob:none"} {
 		d := process.WorkTreeAt(t, t.TempDir())

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -205,10 +204,7 @@ func TestAChangeAfterOneThatFailedSendsNoTrafficToItsPodsBeforeTheirTime(t *test
 func TestAServiceThatAScriptSwitchesByItsOwnLabelIsServedAtWhicheverStepJibeIsKilled(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newStage(t) // for the namespace; the server is one of this test
-	b.server = serve(t, filepath.Join(t.TempDir(), "data"))
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	b.alone(t)
 	b.permit()
 	one, two := b.patching(1), b.patching(2)
 	b.publish(one, two)

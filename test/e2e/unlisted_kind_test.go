@@ -92,7 +92,7 @@ func (l *lister) may(list bool) {
 }
 
 // vim is the file of a VIM that is reached by the wire, as the account.
-func (l *lister) vim(w *wire) string {
+func (l *lister) vim(w *kit.Wire) string {
 	l.Helper()
 	config, err := clientcmd.LoadFromFile(kubeenv.Kubeconfig(l))
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *lister) vim(w *wire) string {
 		l.Fatal(err)
 	}
 	for _, c := range config.Clusters {
-		c.Server, c.TLSServerName = "https://"+w.Addr().String(), "127.0.0.1"
+		c.Server, c.TLSServerName = "https://"+w.Address, "127.0.0.1"
 	}
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: l.token}
@@ -147,7 +147,7 @@ func TestARightThatIsTakenBlindsNoOtherInstance(t *testing.T) {
 	}
 	b := benchAt(t, s, kubeenv.RestConfig(t), kubeconfig)
 	w := newWire(t)
-	w.restore()
+	w.Restore()
 	l := b.lister()
 	const templated = "e2e00000-0000-4000-8000-00000000b11d"
 	b.publishAs(templated, []vdu{{kind: "Deployment", name: "blind", initial: 1}}, func(d *process.WorkTree) {
@@ -166,8 +166,8 @@ func TestARightThatIsTakenBlindsNoOtherInstance(t *testing.T) {
 	b.awaitPods(2)
 
 	l.may(false)
-	w.cut() // the watch that there was goes on by the right that it began with
-	w.restore()
+	w.Cut() // the watch that there was goes on by the right that it began with
+	w.Restore()
 	kit.Eventually(t, func() error { return b.tells(blind, true) })
 	deployments := b.api.AppsV1().Deployments(b.namespace)
 	for _, name := range []string{"blind", "web"} {
@@ -209,11 +209,7 @@ func TestAConversionWebhookThatIsGoneIsTold(t *testing.T) {
 	testenv.Real(t, "a control plane")
 	t.Parallel()
 	p := newOwnPlane(t) // no namespace of it could be removed meanwhile
-	kubeconfig := filepath.Join(p.dir, "kubeconfig")
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig, config := p.Kubeconfig(), p.RestConfig(t)
 	api, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -90,11 +89,7 @@ func killedAtEachStep(t *testing.T, delay time.Duration) {
 	for strategy, steps := range map[string]int{"rolling": 4, "blueGreen": 8} { // that there are at least
 		t.Run(strategy, func(t *testing.T) {
 			b := newStage(t) // for the namespace; the server is one of this test
-			data := filepath.Join(t.TempDir(), "data")
-			b.server = serve(t, data)
-			if err := b.equip(t.TempDir()); err != nil {
-				t.Fatal(err)
-			}
+			b.alone(t)
 			b.permit()
 			versions := []release{standard(1), standard(2)}
 			for i := range versions {
@@ -184,11 +179,7 @@ func lastLine(log string) string {
 func TestAHookThatAKillInterruptsIsEndedAndRunAgainAsInterrupted(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newStage(t) // for the namespace; the server is one of this test
-	data := filepath.Join(t.TempDir(), "data")
-	b.server = serve(t, data)
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	data := b.alone(t)
 	b.permit()
 	arriving, _ := b.coordinated()
 	id := b.runs(b.vnfdID(1))
@@ -220,10 +211,7 @@ func TestAHookThatAKillInterruptsIsEndedAndRunAgainAsInterrupted(t *testing.T) {
 func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newStage(t) // for the namespace; the server is one of this test
-	b.server = serve(t, filepath.Join(t.TempDir(), "data"))
-	if err := b.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	b.alone(t)
 	b.permit()
 	_, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))

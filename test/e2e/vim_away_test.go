@@ -2,10 +2,7 @@ package e2e
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,75 +11,16 @@ import (
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
-// wire is a way to the cluster that can be cut.
-type wire struct {
-	net.Listener
-	to    string
-	mu    sync.Mutex
-	whole bool
-	conns []net.Conn
-}
-
-func newWire(t *testing.T) *wire {
+// newWire is a way to the cluster, which is cut at first.
+func newWire(t *testing.T) *kit.Wire {
 	t.Helper()
 	api, err := url.Parse(kubeenv.RestConfig(t).Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{Listener: l, to: api.Host}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go w.join(c)
-		}
-	}()
-	t.Cleanup(func() { w.cut(); l.Close() })
+	w := kit.NewWire(t, api.Host)
+	w.Cut()
 	return w
-}
-
-func (w *wire) join(c net.Conn) {
-	far, err := net.Dial("tcp", w.to)
-	if err != nil {
-		c.Close()
-		return
-	}
-	w.mu.Lock()
-	whole := w.whole // as it is now: a cut that came meanwhile knows nothing of these two
-	if whole {
-		w.conns = append(w.conns, c, far)
-	}
-	w.mu.Unlock()
-	if !whole {
-		c.Close()
-		far.Close()
-		return
-	}
-	go func() { _, _ = io.Copy(far, c); far.Close() }()
-	_, _ = io.Copy(c, far)
-	c.Close()
-}
-
-func (w *wire) restore() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.whole = true
-}
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.whole = false
-	for _, c := range w.conns {
-		c.Close()
-	}
-	w.conns = nil
 }
 
 func TestAVIMThatIsAwayForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
@@ -90,7 +28,7 @@ func TestAVIMThatIsAwayForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
 	b := newBench(t, usual)
 	w := newWire(t)
 	c := b.connection(b.account("jibe", "cluster-admin"))
-	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Addr().String()
+	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Address
 	body := b.request()
 	body["vimConnectionInfo"] = object{"vim1": c}
 	id := b.create(byHand)
@@ -98,23 +36,23 @@ func TestAVIMThatIsAwayForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
 	if s := b.must(t, 200, "GET", path, nil).object(t).text("operationState"); s != "STARTING" {
 		t.Errorf("without its VIM the operation is %s", s)
 	}
-	w.restore()
+	w.Restore()
 	pod := b.waiting()
-	w.cut()
+	w.Cut()
 	b.bind(pod) // while nobody can see it
 	b.awaitPods(1)
-	w.restore()
+	w.Restore()
 	b.await(t, path, "COMPLETED")
 	b.sameVNFCs(id)
 }
 
 // wired instantiates the package on a VIM behind a wire, which is whole then.
-func (b *bench) wired(vnfd string) (id, path string, w *wire) {
+func (b *bench) wired(vnfd string) (id, path string, w *kit.Wire) {
 	b.Helper()
 	w = newWire(b.T)
-	w.restore()
+	w.Restore()
 	c := b.connection(b.account("jibe", "cluster-admin"))
-	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Addr().String()
+	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Address
 	body := b.request()
 	body["vimConnectionInfo"] = object{"vim1": c}
 	id = b.create(vnfd)
@@ -127,7 +65,7 @@ func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
 	id, path, w := b.wired(byHand)
 	pod := b.waiting()
 	b.await(t, path, "PROCESSING")
-	w.cut()
+	w.Cut()
 	b.bind(pod)
 	b.awaitPods(1)
 	kit.Stays(t, 23*time.Second, func() error { // the deadline is 20 s
@@ -140,7 +78,7 @@ func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
 	if list := b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo"); len(list) > 1 {
 		t.Errorf("VNFCs while the VIM is away: %v", list)
 	}
-	w.restore()
+	w.Restore()
 	b.await(t, path, "COMPLETED")
 	b.sameVNFCs(id)
 }
@@ -150,7 +88,7 @@ func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
 	b := newBench(t, usual)
 	id, path, w := b.wired(twins)
 	b.await(t, path, "COMPLETED")
-	w.cut()
+	w.Cut()
 	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
 	b.remove("Service/front")
 	b.scaled("web", "hand", 3)
@@ -170,7 +108,7 @@ func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
 	if err := b.counted(id, 1); err != nil {
 		t.Error(err)
 	}
-	w.restore()
+	w.Restore()
 	kit.Eventually(t, func() error {
 		for _, op := range b.history(t, id)[1:] {
 			if op.text("operation") != "HEAL" || op.text("operationState") != "COMPLETED" {

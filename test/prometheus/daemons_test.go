@@ -136,28 +136,36 @@ func (s series) numbers() int {
 	return n
 }
 
-// ask is the answer of one of Prometheus' query APIs.
-func (p *prometheus) ask(ctx context.Context, api string, params url.Values) ([]series, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/"+api+"?"+params.Encode(), nil)
+// get decodes the answer of one of Prometheus' APIs.
+func (p *prometheus) get(ctx context.Context, api string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/"+api, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%s: %w: %s", api, err, text)
+	}
+	return nil
+}
+
+// ask is the answer of one of Prometheus' query APIs.
+func (p *prometheus) ask(ctx context.Context, api string, params url.Values) ([]series, error) {
 	var answer struct {
 		Status, Error string
 		Warnings      []string
 		Data          struct{ Result json.RawMessage }
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", api, err, text)
+	if err := p.get(ctx, api+"?"+params.Encode(), &answer); err != nil {
+		return nil, err
 	}
 	if answer.Status != "success" || len(answer.Warnings) > 0 {
 		return nil, fmt.Errorf("%s%v", answer.Error, answer.Warnings)

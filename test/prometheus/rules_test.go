@@ -2,11 +2,8 @@ package prometheus
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,24 +44,11 @@ func shippedRules(t *testing.T, dir string) (list []shipped) {
 
 // rules are the rules that Prometheus has.
 func (p *prometheus) rules(t *testing.T) (list []rule, err error) {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/rules", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
 	var answer struct {
 		Data struct{ Groups []struct{ Rules []rule } }
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("%w in %s", err, text)
+	if err := p.get(t.Context(), "rules", &answer); err != nil {
+		return nil, err
 	}
 	for _, g := range answer.Data.Groups {
 		list = append(list, g.Rules...)

@@ -56,7 +56,7 @@ type worn struct {
 	far, forge, store *process.Server
 	disk              process.Mortal
 	records           map[string][]byte // the audit log of the last, as it was after its first start
-	ending            *wire
+	ending            *kit.Wire
 	late              atomic.Bool // whether the cluster writes late what it is asked to write
 	hook              string      // of the forge; the pushes wait while the file beside it is there
 	files             *process.WorkTree
@@ -281,8 +281,7 @@ func (w *worn) unread() {
 
 func (w *worn) startStore() {
 	t, kubeconfig := w.t, kubeenv.Kubeconfig(w.t)
-	w.ending = newWire(t)
-	w.ending.restore()
+	w.ending = kit.NewWire(t, "")
 	hooked := process.NextVersion(t, process.SmallPackage(), "hooked", process.SmallVnfd, hookedVnfd, "        flavour_description: A front end (VDU1)\n",
 		"        flavour_description: A front end (VDU1)\n      interfaces:\n        Vnflcm:\n          instantiate_start: {implementation: ../Scripts/fails.sh}\n")
 	if err := os.Mkdir(filepath.Join(hooked, "Scripts"), 0o755); err != nil {
@@ -294,7 +293,7 @@ func (w *worn) startStore() {
 	const watched = "instances/near/watched"
 	w.store.PushFiles(t, map[string]string{
 		"repositories.yaml":   "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n",
-		"vims/near.yaml":      w.store.Keep(t, "type: kubernetes\nkubeconfig: file:"+w.ending.kubeconfig(t, kubeconfig)+"\n"),
+		"vims/near.yaml":      w.store.Keep(t, "type: kubernetes\nkubeconfig: file:"+through(t, w.ending, kubeconfig)+"\n"),
 		"vims/sim.yaml":       "type: sim\ndefault: true\n",
 		watched + "/vnf.yaml": small(watched, process.SmallVnfd, "vim: near\n"+params(kubeenv.Namespace(t, kubeconfig))),
 	})
@@ -409,7 +408,7 @@ func (w *worn) lives(ctx context.Context) {
 	}
 	again(5*time.Second, func(int) {
 		if w.drops.Load() {
-			w.ending.drop()
+			w.ending.Drop()
 		}
 	})
 	again(100*time.Millisecond, func(int) { // each is recorded, with a name that fills the log
