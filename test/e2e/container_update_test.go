@@ -312,48 +312,6 @@ func TestAContainerUpdateThatFailsIsTakenBack(t *testing.T) {
 	b.undrifted(id)
 }
 
-func TestContainerUpdatesThatCanNotBeAreRefused(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
-	b := newStage(t)
-	with := func(n int, old, by string) release {
-		r := boxed(n)
-		set := fmt.Sprintf("Files/kubernetes/changing-%d.yaml", n)
-		if !strings.Contains(r.files[set], old) {
-			t.Fatalf("no %q in %s", old, r.files[set])
-		}
-		r.files[set] = strings.Replace(r.files[set], old, by, 1)
-		return r
-	}
-	first := boxed(1)
-	half := with(2, "kind: Secret", "kind: ConfigMap")
-	renamed := with(3, "name: changing}", "name: renamed}")
-	partly := boxed(4)
-	partly.files["Files/kubernetes/changing-4.yaml"], partly.files["Files/kubernetes/rest-4.yaml"], _ = strings.Cut(partly.files["Files/kubernetes/changing-4.yaml"], "---\n")
-	b.publish(first, half, renamed, partly)
-	id, _, _ := b.boxedRuns()
-	b.unmoved(id, func() {
-		for _, tt := range []struct {
-			n      int
-			path   string
-			status int
-			says   string
-		}{
-			{2, "changing-2.yaml", 400, "secret-changing"},
-			{3, "changing-3.yaml", 400, "renamed"},
-			{4, "changing-4.yaml", 400, "changing-1.yaml"},
-			{4, "nothing.yaml", 400, "nothing.yaml"},
-			{4, "all.yaml", 400, "all.yaml"},
-			{9, "changing-9.yaml", 422, b.vnfdID(9)},
-		} {
-			a := b.rest(t, "PATCH", instances+"/"+id, object{"vnfdId": b.vnfdID(tt.n), "metadata": object{"configmap_secret_paths": []string{"Files/kubernetes/" + tt.path}}},
-				"Content-Type", "application/merge-patch+json")
-			if a.Status != tt.status || !strings.Contains(a.object(t).text("detail"), tt.says) {
-				t.Errorf("release %d, %s: %d %s, want %d and %q", tt.n, tt.path, a.Status, a.Body, tt.status, tt.says)
-			}
-		}
-	})
-}
-
 func TestAContainerUpdateOfAnImmutableMapIsRefused(t *testing.T) {
 	b := newStage(t)
 	fixed := func(n int) release {

@@ -265,54 +265,6 @@ func TestAHealIsRefusedWhoseVNFCsAreUnknownAmbiguousOrOutOfScope(t *testing.T) {
 	}
 }
 
-func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
-	b := newBench(t, usual)
-	id, file, d := b.pushed(twins, "")
-	web := b.vnfcs(id, "WEB")[0]
-	tombstone := fmt.Sprintf("condemned:\n  Pod/%s/%s: %s\n", b.namespace, web.pod, web.uid)
-	before := b.workers()
-	d.Write(file, d.Read(file)+tombstone)
-	d.Push("Heal it")
-	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL COMPLETED")
-	if got := gone(before, b.workers()); !slices.Equal(got, []string{web.pod}) {
-		t.Errorf("pods that are gone: %v, want %s", got, web.pod)
-	}
-	if got := changes(ops[1]); !slices.Equal(got, []string{"ADDED WEB", "REMOVED WEB"}) {
-		t.Errorf("affected VNFCs: %v", got)
-	}
-
-	healed := b.workers()
-	d.Pull()
-	with := d.Read(file)
-	for _, push := range []struct{ subject, text string }{
-		{"Once more", "# the same\n" + with},
-		{"Take it back", strings.Replace(with, tombstone, "", 1)},
-		{"Take that back", with},
-	} {
-		d.Pull()
-		d.Write(file, push.text)
-		d.Push(push.subject)
-	}
-	// The next change is made after them.
-	op := b.idle(id, "scale", scale("SCALE_OUT", "web_aspect", 1))
-	if got := changes(op); !slices.Equal(got, []string{"ADDED WEB"}) {
-		t.Errorf("affected VNFCs: %v", got)
-	}
-	if got := gone(healed, b.workers()); len(got) != 0 {
-		t.Errorf("a tombstone of a pod that is gone healed %v", got)
-	}
-	for _, op := range b.history(t, id) {
-		if op.text("operationState") != "COMPLETED" {
-			t.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
-		}
-	}
-	d.Pull()
-	if text := d.Read(file); strings.Contains(text, web.uid) || strings.Contains(text, "condemned") {
-		t.Errorf("the commit that Jibe wrote left the spent tombstone:\n%s", text)
-	}
-}
-
 // idle makes the request when nothing else is under way, and awaits COMPLETED.
 func (b *bench) idle(id, task string, body object) object {
 	b.Helper()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // fails starts `jibe serve` where it has to end by itself and returns what it says.
@@ -61,55 +60,6 @@ func TestAStoppedProcessEndsInOrderAndTheNextGoesOn(t *testing.T) {
 	b.await(t, path, "COMPLETED")
 	if n := len(b.history(t, id)); n != 1 {
 		t.Errorf("%d operations, want the one", n)
-	}
-}
-
-func TestADesiredRepositoryThatIsDamagedIsSaidToBe(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
-	t.Parallel()
-	made := func(t *testing.T) string {
-		t.Helper()
-		data := filepath.Join(t.TempDir(), "data")
-		if err := serve(t, data).process.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	for name, damage := range map[string]func(repo string) error{
-		"a file in its place": func(repo string) error {
-			return errors.Join(os.RemoveAll(repo), os.WriteFile(repo, []byte("x"), 0o600))
-		},
-		"half of it gone": func(repo string) error {
-			return errors.Join(os.RemoveAll(filepath.Join(repo, "objects")), os.Remove(filepath.Join(repo, "HEAD")))
-		},
-		"objects gone": func(repo string) error { return os.RemoveAll(filepath.Join(repo, "objects", "pack")) },
-		"branch of no commit": func(repo string) error {
-			return os.WriteFile(filepath.Join(repo, "refs", "heads", "main"), []byte("1111111111111111111111111111111111111111\n"), 0o600)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			data := made(t)
-			repo := filepath.Join(data, "desired.git")
-			if name == "objects gone" { // loose or packed
-				loose, err := filepath.Glob(filepath.Join(repo, "objects", "??"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, dir := range loose {
-					if err := os.RemoveAll(dir); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if err := damage(repo); err != nil {
-				t.Fatal(err)
-			}
-			out := fails(t, data)
-			t.Log(out)
-			if !strings.Contains(out, "desired.git") && !strings.Contains(out, "desired repository") {
-				t.Errorf("the error doesn't name the repository:\n%s", out)
-			}
-		})
 	}
 }
 

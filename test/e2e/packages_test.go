@@ -4,12 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"testing"
-
-	"github.com/jibe-vnfm/jibe/test/kit"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // vdu is a workload of a test's package. Its aspect is <name>_aspect: up to 5
@@ -203,53 +198,4 @@ kind: %[1]s
 metadata: {name: %[2]s}
 spec: {%[3]sselector: {matchLabels: {app: %[4]s}}, template: {metadata: {labels: {app: %[4]s}}, spec: %[5]s}}
 `, v.kind, v.name, v.more, app, pod)
-}
-
-func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
-	b := newBench(t, usual)
-	id := "e2e00000-0000-4000-8000-" + b.namespace[len(b.namespace)-8:] + "0000"
-	publish := func(initial int) {
-		t.Helper()
-		d := b.clone(t, "packages/packages.git")
-		if err := writePackage(d.Dir(), id, []vdu{{kind: "Deployment", name: "web", initial: initial}}); err != nil {
-			t.Fatal(err)
-		}
-		before := d.Git("rev-parse", "HEAD:")
-		d.Push("Publish")
-		if before == d.Git("rev-parse", "HEAD:") {
-			t.Fatal("the package didn't change")
-		}
-	}
-	trees := func() string { // not the whole line, which also says whether the package is in use
-		out, _, _ := b.cli(t, "get", "packages", "-o", "wide")
-		for line := range strings.SplitSeq(out, "\n") {
-			if strings.HasPrefix(line, id) {
-				return regexp.MustCompile(`\b[0-9a-f]{40}\b`).FindString(line)
-			}
-		}
-		return ""
-	}
-	publish(1)
-	kit.Eventually(t, func() error {
-		if trees() == "" {
-			return fmt.Errorf("package %s isn't known", id)
-		}
-		return nil
-	})
-	old := trees()
-	first := b.runs(id)
-	b.awaitPods(1)
-	publish(3)
-	kit.Eventually(t, func() error {
-		if trees() == old {
-			return fmt.Errorf("the new version isn't known")
-		}
-		return nil
-	})
-	b.server.run(t, first, "scale", scale("SCALE_OUT", "web_aspect", 1))
-	b.awaitPods(2) // 4 by the new version
-	b.server.run(t, first, "terminate", object{"terminationType": "FORCEFUL"})
-	b.runs(id)
-	b.awaitPods(3)
 }

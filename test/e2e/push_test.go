@@ -132,43 +132,6 @@ func TestManyTerminationsNeedToBeSaid(t *testing.T) {
 	}
 }
 
-func TestPlanSaysWhatAPushWouldDoAndItsExitCodeWhetherItWould(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
-	b := newBench(t, usual)
-	d := b.clone(t, "desired.git")
-	file := "instances/plan/" + b.namespace + "/vnf.yaml"
-	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 1}\nparams: {namespace: %[1]s}\n", b.namespace, plain))
-	// Only what this test changes: others push at the same time.
-	plan := func() (string, int) {
-		t.Helper()
-		out, errs, code := b.cli(t, "plan", d.Dir())
-		if code == 1 {
-			t.Fatalf("jibe plan: %s%s", out, errs)
-		}
-		return section(out, "instances/plan/"+b.namespace), code
-	}
-	if out, code := plan(); code != 2 || !strings.Contains(out, "INSTANTIATE") || !strings.Contains(out, "Deployment/"+b.namespace+"/web") {
-		t.Errorf("plan of an instantiation: %d\n%s", code, out)
-	}
-	if out, errs, code := b.cli(t, "validate", d.Dir()); code != 0 {
-		t.Errorf("jibe validate: %d: %s%s", code, out, errs)
-	}
-	d.Push("Run")
-	b.awaitPods(2)
-	b.awaitHistory(b.idOf(b.namespace), "INSTANTIATE COMPLETED")
-	d.Pull()
-	d.Replace(file, "web_aspect: 1", "web_aspect: 3")
-	out, code := plan()
-	if code != 2 || !strings.Contains(out, "SCALE") || !strings.Contains(out, "scale Deployment/"+b.namespace+"/web 2 -> 4") {
-		t.Errorf("plan of a scale-out: %d\n%s", code, out)
-	}
-	d.Replace(file, "web_aspect: 3", "web_aspect: 1")
-	d.Write(file, "# only a comment\n"+d.Read(file))
-	if out, _ := plan(); strings.Contains(out, "scale") || !strings.Contains(out, "no change of what runs") {
-		t.Errorf("plan of a comment:\n%s", out)
-	}
-}
-
 // section is the part of a plan that is about the directory.
 func section(out, dir string) string {
 	_, rest, found := strings.Cut(out, dir+": ")

@@ -41,68 +41,6 @@ func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
-func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
-	testenv.Chaos(t, "a control plane")
-	b := newBench(t, usual)
-	id, file, d := b.pushed(twins, "levels: {back_aspect: 0}\n")
-	web := b.vnfcs(id, "WEB")[0]
-	pod := "Pod/" + web.pod
-	b.finalize(pod, true)
-	path := b.begin(t, id, "heal", chosen(web.uid))
-	op := strings.TrimPrefix(path, operations+"/")
-	do := func(want int, says string, args ...string) {
-		t.Helper()
-		if out, errs, code := b.cli(t, args...); code != want || !strings.Contains(out+errs, says) {
-			t.Errorf("jibe %s: %d: %s%s", strings.Join(args, " "), code, out, errs)
-		}
-	}
-	b.await(t, path, "PROCESSING")
-	for _, verb := range []string{"retry", "rollback", "fail"} {
-		b.must(t, 409, "POST", path+"/"+verb, nil)
-		do(1, "409", verb, op)
-	}
-	do(0, "cancel asked for", "cancel", op, "--mode", "FORCEFUL")
-	b.says(b.await(t, path, "FAILED_TEMP"), "cancelled")
-	b.must(t, 409, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
-	b.must(t, 409, "POST", path+"/rollback", nil)
-	b.must(t, 202, "POST", path+"/retry", nil)
-	b.await(t, path, "PROCESSING")
-	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
-	b.await(t, path, "FAILED_TEMP")
-
-	// A newer commit takes its place, and does what is left of it.
-	d.Pull()
-	d.Replace(file, "back_aspect: 0", "back_aspect: 1")
-	d.Push("Something newer")
-	b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE PROCESSING")
-	b.finalize(pod, false)
-	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE COMPLETED")
-	if ops[1]["error"] == nil {
-		t.Errorf("the superseded operation has no error: %v", ops[1])
-	}
-	b.awaitPods(3)
-	if _, still := b.pods()[web.pod]; still {
-		t.Errorf("%s, which was to be healed, is still there", web.pod)
-	}
-
-	// fail ends one, and what the API shows next can be healed at once.
-	next := b.vnfcs(id, "WEB")[0]
-	b.finalize("Pod/"+next.pod, true)
-	path = b.begin(t, id, "heal", chosen(next.uid))
-	b.await(t, path, "PROCESSING")
-	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
-	b.await(t, path, "FAILED_TEMP")
-	do(0, "fail asked for", "fail", strings.TrimPrefix(path, operations+"/"))
-	b.await(t, path, "FAILED")
-	b.finalize("Pod/"+next.pod, false)
-	b.awaitPods(3)
-	back := b.vnfcs(id, "BACK")
-	b.server.run(t, id, "heal", chosen(back[0].uid, back[1].uid))
-	b.awaitPods(3)
-	b.sameVNFCs(id)
-	kit.Stays(t, quiet, func() error { return b.counted(id, 5) })
-}
-
 func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *testing.T) {
 	testenv.Chaos(t, "a control plane")
 	b := newBench(t, usual)
