@@ -37,7 +37,7 @@ abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(REL
 # processors. Real parts do compute. make lint vets.
 #
 # All tests of these packages need real parts, or take long. make test doesn't even compile them, where all is asked for.
-REAL_PKG    := /(examples|store/transfer|test/(backup|bench|browser|chaos|chart|client|crash|e2e|em|ha|ha/clock|kubeenv|lab|netns|nfvo|nodes|openstack|osenv|prometheus|race|redisserver|release|released|scale|workers|workers/join))$$
+REAL_PKG    := /(examples|store/transfer|test/(backup|bench|browser|chaos|chart|client|crash|e2e|em|ha|ha/clock|kubeenv|lab|netns|nfvo|nodes|openstack|osenv|prometheus|race|redisserver|release|released|scale|workers))$$
 quick_pkg    = $(if $(filter ./...,$(PKG)),$(shell go list ./... | grep -vE '$(REAL_PKG)'),$(PKG))
 quick_flags := -short -vet=off -p $(shell echo $$(($$(nproc) + 1))) -parallel 4
 test_flags  := -vet=off -parallel 4

@@ -50,12 +50,12 @@ func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
 	return client
 }
 
-// Need builds the tools for the time of a test. It skips the test as [testenv.Real] does.
+// Need finds the tools for a test. It skips the test as [testenv.Real] does.
 func Need(t testing.TB) *Tools {
 	t.Helper()
 	testenv.Real(t, "the programs of a control plane")
 	testenv.BuildControlPlane(t)
-	tools, err := Prepare(t.Context(), t.TempDir())
+	tools, err := Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,16 +5,13 @@
 // SSH. It calls kubeadm, which is a stand-in there: [Tools] puts one on the PATH of each host, beside
 // stand-ins of other programs that need a whole machine (systemctl, kubelet, the container runtime). It
 // starts the control plane of test/controlplane in the host's namespaces, and joins and
-// registers as kubeadm and a kubelet do (package join). Nodes and pods are played by kwok, which
+// registers as kubeadm and a kubelet do (bin/join). Nodes and pods are played by kwok, which
 // runs beside the control plane: a node stays Ready until it is deleted, even if its host
 // is gone.
 package workers
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
@@ -26,24 +23,17 @@ type Tools struct {
 	mounts map[string]string
 }
 
-// Prepare builds the tools in dir, which must stay while hosts are made. It doesn't build a
-// control plane, which takes minutes.
-func Prepare(ctx context.Context, dir string) (*Tools, error) {
+// Prepare finds the tools. It doesn't build a control plane, which takes minutes.
+func Prepare(ctx context.Context) (*Tools, error) {
 	here := filepath.Join(testenv.Root(), "test", "workers")
 	plane := filepath.Join(here, "..", "controlplane")
 	binaries, err := testenv.ControlPlane(ctx)
 	if err != nil {
 		return nil, err
 	}
-	join := filepath.Join(dir, "join")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", join, "./join")
-	build.Dir = here
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build test/workers/join: %w: %s", err, bytes.TrimSpace(out))
-	}
 	bin := filepath.Join(here, "bin")
 	mounts := map[string]string{
-		"/opt/jibe-test/join":         join,
+		"/opt/jibe-test/join":         filepath.Join(bin, "join"),
 		"/opt/jibe-test/controlplane": plane,
 		"/usr/local/bin/kubeadm":      filepath.Join(bin, "kubeadm"),
 		"/usr/local/bin/systemctl":    filepath.Join(bin, "systemctl"),

@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 	outfit := func(*netns.Spec) {}
 	switch {
 	case *kubernetes:
-		tools, err := workers.Prepare(ctx, dir)
+		tools, err := workers.Prepare(ctx)
 		if err != nil {
 			return fmt.Errorf("-kubernetes: %w", err)
 		}
