@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,17 +27,6 @@ func TestNamespaceNamesAreDNSLabelsAndUnique(t *testing.T) {
 	}
 }
 
-// recorder is a testing.TB that remembers how a helper ended the test. The helper's
-// goroutine goes on after it, as a real one would not.
-type recorder struct {
-	testing.TB
-	skipped, failed bool
-}
-
-func (r *recorder) Helper()               {}
-func (r *recorder) Skipf(string, ...any)  { r.skipped = true }
-func (r *recorder) Fatalf(string, ...any) { r.failed = true }
-
 func TestMissingClusterSkipsUnlessRequired(t *testing.T) {
 	for _, test := range []struct {
 		name, kubeconfig, require string
@@ -50,12 +40,12 @@ func TestMissingClusterSkipsUnlessRequired(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(EnvKubeconfig, test.kubeconfig)
 			t.Setenv(testenv.EnvRequire, test.require)
-			r := &recorder{TB: t}
+			r := &kit.Recorder{TB: t}
 			if got := Kubeconfig(r); got != test.kubeconfig {
 				t.Errorf("Kubeconfig is %q, want %q", got, test.kubeconfig)
 			}
-			if r.skipped != test.skipped || r.failed != test.failed {
-				t.Errorf("skipped %v, failed %v; want %v, %v", r.skipped, r.failed, test.skipped, test.failed)
+			if skipped, failed := r.Ended(); skipped != test.skipped || failed != test.failed {
+				t.Errorf("skipped %v, failed %v; want %v, %v", skipped, failed, test.skipped, test.failed)
 			}
 		})
 	}

@@ -4,18 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
-
-// recorder is a testing.TB that remembers how a helper ended the test. The helper's
-// goroutine goes on after it, as a real one would not.
-type recorder struct {
-	testing.TB
-	skipped, failed bool
-}
-
-func (r *recorder) Helper()               {}
-func (r *recorder) Skipf(string, ...any)  { r.skipped = true }
-func (r *recorder) Fatalf(string, ...any) { r.failed = true }
 
 func TestMissingCloudSkipsUnlessRequired(t *testing.T) {
 	for _, test := range []struct {
@@ -31,12 +22,12 @@ func TestMissingCloudSkipsUnlessRequired(t *testing.T) {
 			t.Setenv(EnvCloud, test.cloud)
 			t.Setenv(EnvCloudFile, "/some/clouds.yaml")
 			t.Setenv(EnvRequireCloud, test.require)
-			r := &recorder{TB: t}
+			r := &kit.Recorder{TB: t}
 			if got := OpenStack(r); got.Name != test.cloud {
 				t.Errorf("the cloud is %q, want %q", got.Name, test.cloud)
 			}
-			if r.skipped != test.skipped || r.failed != test.failed {
-				t.Errorf("skipped %v, failed %v; want %v, %v", r.skipped, r.failed, test.skipped, test.failed)
+			if skipped, failed := r.Ended(); skipped != test.skipped || failed != test.failed {
+				t.Errorf("skipped %v, failed %v; want %v, %v", skipped, failed, test.skipped, test.failed)
 			}
 		})
 	}

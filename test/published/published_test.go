@@ -2,7 +2,6 @@ package published
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -66,16 +65,6 @@ func TestANotificationThatBreaksARuleIsReported(t *testing.T) {
 	}
 }
 
-// recorder notes what a helper does to its test, and ends it as the real one would.
-type recorder struct {
-	testing.TB
-	skipped, failed string
-}
-
-func (r *recorder) Helper()                           {}
-func (r *recorder) Skipf(format string, args ...any)  { r.skipped = fmt.Sprintf(format, args...) }
-func (r *recorder) Fatalf(format string, args ...any) { r.failed = fmt.Sprintf(format, args...) }
-
 func TestMissingDefinitionsSkipAndSaySoUnlessTheyAreRequired(t *testing.T) {
 	t.Setenv(EnvDefinitions, "") // whoever runs this test may have said
 	empty, full := t.TempDir(), t.TempDir()
@@ -98,12 +87,12 @@ func TestMissingDefinitionsSkipAndSaySoUnlessTheyAreRequired(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(EnvDefinitions, test.definitions)
 			t.Setenv(EnvRequire, test.require)
-			r := &recorder{TB: t}
+			r := &kit.Recorder{TB: t}
 			Need(r)
-			if (r.skipped != "") != test.skipped || (r.failed != "") != test.failed {
-				t.Errorf("skipped %q, failed %q; want %v, %v", r.skipped, r.failed, test.skipped, test.failed)
+			if skipped, failed := r.Ended(); skipped != test.skipped || failed != test.failed {
+				t.Errorf("skipped %q, failed %q; want %v, %v", r.WhySkipped, r.WhyFailed, test.skipped, test.failed)
 			}
-			if said := r.skipped + r.failed; said != "" && !strings.Contains(said, EnvDefinitions) {
+			if said := r.WhySkipped + r.WhyFailed; said != "" && !strings.Contains(said, EnvDefinitions) {
 				t.Errorf("%q doesn't say what to do", said)
 			}
 		})

@@ -1,17 +1,21 @@
 package testenv
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
 
 func TestAForgeIsSkippedUnlessRequired(t *testing.T) {
 	t.Setenv(EnvForgeURL, "http://127.0.0.1:1")
 	t.Setenv(EnvForgeToken, "x")
 	t.Setenv(EnvRequire, "")
 
-	r := &recorder{TB: t}
+	r := &kit.Recorder{TB: t}
 	Gitea(r)
 
-	if !r.skipped || r.failed {
-		t.Errorf("skipped %v, failed %v", r.skipped, r.failed)
+	if skipped, failed := r.Ended(); !skipped || failed {
+		t.Errorf("skipped %v, failed %v", skipped, failed)
 	}
 }
 
