@@ -73,7 +73,7 @@ func inAPIWords(err error) error {
 	switch {
 	case errors.Is(err, packages.ErrUnknown):
 		return fmt.Errorf("%w: %w", sol.ErrUnknownPackage, err)
-	case unusable(err):
+	case packages.IsUnusable(err):
 		return &rest.InvalidError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	case !errors.As(err, &refused):
 		return err

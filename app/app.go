@@ -18,10 +18,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
+	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
@@ -180,7 +179,6 @@ type Server struct {
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
-	registry   *prometheus.Registry
 	observers
 	trust    csar.Trust
 	pkgm     *vnfpkgm.Service
@@ -191,8 +189,9 @@ type Server struct {
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
-	s := &Server{Options: o, observers: observers{meters: newMeters(o.Version, o.Revision)}}
-	s.meters.off = o.Unmeasured
+	s := &Server{Options: o, observers: observers{meters: metrics.New(metrics.Config{
+		Version: o.Version, Revision: o.Revision, Off: o.Unmeasured, Unconfined: o.Confinement.Unconfined && o.AllowHooks.String() != "",
+	})}}
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -293,7 +292,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	options := gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, AcceptHead: s.AcceptHead, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit, Held: s.meters.observeHeld,
+		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.Git, Held: s.meters.Held,
 	}
 	s.together(&options)
 	if s.repo, err = gitrepo.Open(ctx, options); err != nil {
@@ -361,12 +360,12 @@ func (s *Server) wire(ctx context.Context) error {
 			return fmt.Errorf("requests that a former process left unfinished: %w", err)
 		}
 	}
-	var metrics *reconciler.Metrics
+	var measured *reconciler.Metrics
 	if !s.Unmeasured {
-		metrics = reconciler.NewMetrics(s.tracer)
-		s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
+		measured = reconciler.NewMetrics(s.tracer)
+		s.oplog.OnChange(func(op *lcm.Operation) { measured.Operation(op) })
 	}
-	s.registry = s.newRegistry(metrics)
+	s.meters.Register(measured.Collectors()...)
 	s.followArrivals()
 	if s.Cloud == nil {
 		s.Cloud = sim.NewCloud()
@@ -382,7 +381,7 @@ func (s *Server) wire(ctx context.Context) error {
 	s.rebuilder = s.rebuild(ctx)
 	config := reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
-		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
+		Driver: s.drivers(installation), Log: s.Log, Metrics: measured,
 		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
 			// The member may have pushed the commit, and told nobody.
@@ -395,7 +394,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Overridden: s.auditOverride,
 		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
-		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
+		Hooks: s.meters.Hooks(s.hookRunner(ctx)), Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
 		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.auditMerged,
 	}
 	if s.proposals != nil {
@@ -440,7 +439,8 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.notify, err = s.newNotify(); err != nil {
 		return err
 	}
-	s.registerCollectors()
+	s.meters.Register(s.entrance.failures, s.webhook.outcomes, s.audit.left)
+	s.meters.Scrape(s.sources())
 	return nil
 }
 

@@ -365,21 +365,3 @@ func (a audited) WriteVIM(ctx context.Context, name, subject string, trailers []
 	}
 	return commit, err
 }
-
-// auditCollectors are what of the audit log is measured.
-func (s *Server) auditCollectors() []prometheus.Collector {
-	return []prometheus.Collector{
-		s.audit.left,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "jibe_audit_last_record",
-			Help: "Number of the last record of the audit log. It never falls; where it does, records were removed."},
-			func() float64 { return float64(s.auditFile.End().Seq) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "jibe_audit_writable",
-			Help: "1 while records can be kept, 0 while they can't and changes are refused, therefore."},
-			func() float64 {
-				if s.auditFile.Ready() != nil {
-					return 0
-				}
-				return 1
-			}),
-	}
-}

@@ -36,7 +36,7 @@ func (c *catalogue) Newest(vnfdID string) (string, error) {
 	tree, err := newest(c.present(), vnfdID)
 	// A package that is unsound may have been repaired a moment ago, and one that is disabled
 	// enabled.
-	if (errors.Is(err, packages.ErrUnknown) || unusable(err)) && c.refresh() {
+	if (errors.Is(err, packages.ErrUnknown) || packages.IsUnusable(err)) && c.refresh() {
 		return newest(c.Catalogue, vnfdID)
 	}
 	return tree, err
@@ -51,15 +51,10 @@ func verify(ctx context.Context, c *packages.Catalogue, tree string) error {
 	return unsound(c.Verify(ctx, tree), "package")
 }
 
-// unusable says whether the package is there, and nothing may be made of it now.
-func unusable(err error) bool {
-	return errors.Is(err, packages.ErrUnsound) || errors.Is(err, packages.ErrDisabled) || errors.Is(err, packages.ErrUnverified)
-}
-
 // unsound makes the error of a package that is unusable a refusal, too, which blames a field of
 // vnf.yaml. Any other error stays what it is.
 func unsound(err error, field string) error {
-	if !unusable(err) {
+	if !packages.IsUnusable(err) {
 		return err
 	}
 	return unsoundError{err, &drivers.RefusedError{Field: field, Reason: err.Error()}}

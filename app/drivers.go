@@ -63,11 +63,11 @@ func (o driverOptions) drivers() func(drivers.VIM) (drivers.Driver, error) {
 func (s *Server) drivers(installation string) func(drivers.VIM) (drivers.Driver, error) {
 	return driverOptions{
 		key: s.keeper.Derive("render digest"), installation: installation, exec: s.Reach.KubeconfigExec, guard: s.egress, cloud: s.Cloud, log: s.Log,
-		wrap: s.observeVIM, made: func(vim string) { s.meters.vims.vim(vim).up.Set(1) },
+		wrap: s.observeVIM, made: func(vim string) { s.meters.VIMUp(vim) },
 	}.drivers()
 }
 
 // observeVIM measures what goes to a VIM.
 func (s *Server) observeVIM(vim string, next http.RoundTripper) http.RoundTripper {
-	return s.meters.vims.wrap(vim, next, s.tracer)
+	return s.meters.VIM(vim, next, s.tracer)
 }

@@ -33,8 +33,8 @@ func GitKey(data string, lock secret.LockOptions) ([]byte, error) {
 // token as a password.
 func (s *Server) git() http.Handler {
 	fetches, pushes := newGitTurns("fetch", fetchesAtOnce, fetchesOfOne), newGitTurns("push", pushesAtOnce, pushesOfOne)
-	s.registry.MustRegister(fetches.collectors()...)
-	s.registry.MustRegister(pushes.collectors()...)
+	s.meters.Register(fetches.collectors()...)
+	s.meters.Register(pushes.collectors()...)
 	turn := func(ctx context.Context, who auth.Identity, push bool) (func(), error) {
 		if push {
 			return pushes.take(ctx, who.String())

@@ -6,8 +6,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/hooks/confine"
 )
@@ -60,16 +58,4 @@ func (s *Server) tellConfinement(ctx context.Context, r *hooks.Runner) {
 	default:
 		s.Log.InfoContext(ctx, "hooks of packages are confined", "by", how, "allowed", s.AllowHooks.String())
 	}
-}
-
-// unconfinedHooks is the metric of hooks that run with all the rights of their user.
-func (s *Server) unconfinedHooks() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jibe_hooks_unconfined", Help: "1 where hooks of packages may run and aren't confined (--unconfined-hooks), else 0.",
-	}, func() float64 {
-		if s.Confinement.Unconfined && s.AllowHooks.String() != "" {
-			return 1
-		}
-		return 0
-	})
 }

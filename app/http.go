@@ -10,56 +10,44 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/desired/secret"
-	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/sol/vims"
 )
 
-// newRegistry makes the registry, with what is measured from the start.
-func (s *Server) newRegistry(m *reconciler.Metrics) *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.unconfinedHooks())
-	r.MustRegister(m.Collectors()...)
-	r.MustRegister(s.meters.collectors()...)
-	return r
-}
-
-// registerCollectors registers what asks the parts at each scrape, once they are there.
-func (s *Server) registerCollectors() {
-	inventory := newInventory(s)
-	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newOrphanMetrics(s.recon.View()), newRepositoryMetrics(s.packages.Catalogue), newDeliveries(s.notify), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes, newReportMetrics(s.reporter), newProposalMetrics(s.recon.View().WaitingForPullRequests))
-	s.registry.MustRegister(s.auditCollectors()...)
-	s.registry.MustRegister(s.memberCollectors()...)
-	if s.redis != nil {
-		s.registry.MustRegister(newRedisMetrics(s.redis))
+// sources are what is asked at each scrape.
+func (s *Server) sources() metrics.Sources {
+	out := metrics.Sources{
+		Repo: s.repo, Operations: s.oplog, View: s.recon.View(), Packages: s.packages, Subscriptions: s.notify, Rollouts: s.rollouts, Audit: s.auditFile, Member: s.member,
+		Problems: s.problems.list, Writable: s.disk.health, Owned: s.recon.Owned, Reporter: s.reporter, Exporter: s.exporter,
+		Store: s.data.Store(), Backup: filepath.Join(s.data.Path, backup.LastFile),
 	}
+	if s.redis != nil {
+		out.Redis = s.redis
+	}
+	for _, c := range certificates(s.Options) {
+		if c.File != "" {
+			out.Certificates = append(out.Certificates, c.File)
+		}
+	}
+	return out
 }
 
 // handler is everything that the API's address serves.
 func (s *Server) handler() (http.Handler, error) {
-	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "jibe_http_request_duration_seconds",
-		Help:    "Duration of API requests, by route, method and status.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10),
-	}, []string{"route", "method", "status"})
-	s.registry.MustRegister(requests)
 	mux := http.NewServeMux()
 	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log,
 		Observe: func(ctx context.Context, route, method string, status int, took time.Duration) {
-			if !s.Unmeasured {
-				observe(requests.WithLabelValues(route, method, http.StatusText(status)), took.Seconds(), requestTrace(ctx))
-			}
+			s.meters.Request(route, method, status, took, requestTrace(ctx))
 		}}
 	repo := apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}
 	lifecycle := sol.New(sol.Config{Config: common,
-		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: instanceSeals{s.keeper, s.repo.Settings},
+		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.RejectedRequest}, Secrets: instanceSeals{s.keeper, s.repo.Settings},
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue, Proposals: s.proposed(),
 	})
 	whole := s.fresh(s.whole(lifecycle))
@@ -73,7 +61,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("/jibe/v1/", s.fresh(s.guardJibeAPI(s.jibeAPI())))
 	mux.Handle("/git/", s.git())
 	mux.Handle("POST /webhook", s.webhook)
-	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
+	mux.Handle("GET /metrics", s.guardMetrics(s.meters.Handler()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	if err := s.servePage(mux, lifecycle, repo, common.Observe); err != nil {

@@ -63,7 +63,7 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, errRefused):
-		s.meters.rejectedPush(l.verdict.Forbidden, l.verdict.Problems)
+		s.meters.RejectedPush(l.verdict.Forbidden, l.verdict.Problems)
 		s.auditRefusedPush(r.Context(), by, &admission.Push{Repository: admission.DesiredRepository,
 			Updates: []gitrepo.RefUpdate{{Ref: s.branchRef(), New: asked.Commit}}}, l.verdict.Problems)
 		respondJSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict})

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -102,40 +100,5 @@ func respondUnsurveyed(w http.ResponseWriter, err error) {
 		respondProblem(w, http.StatusServiceUnavailable, err.Error())
 	default:
 		respondProblem(w, http.StatusInternalServerError, err.Error())
-	}
-}
-
-// orphanMetrics counts, at each scrape, the objects that belong to no VNF, as the last survey found them.
-type orphanMetrics struct {
-	known   func() reconciler.Orphans
-	objects *prometheus.Desc
-}
-
-func newOrphanMetrics(v *reconciler.View) *orphanMetrics {
-	return &orphanMetrics{known: v.KnownOrphans,
-		objects: prometheus.NewDesc("jibe_orphaned_objects", "Objects of this installation at a VIM that belong to no VNF: the lines of jibe get orphans.", []string{"vim"}, nil),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (m *orphanMetrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- m.objects
-}
-
-// Collect implements prometheus.Collector.
-func (m *orphanMetrics) Collect(ch chan<- prometheus.Metric) {
-	count, known := map[string]int{}, m.known()
-	for _, vim := range known.VIMs {
-		count[vim] = 0
-	}
-	for _, o := range known.Orphans {
-		count[o.VIM]++
-	}
-	vims, others := most(count, mostVIMs, strings.Compare)
-	for _, vim := range vims {
-		gauge(ch, m.objects, float64(count[vim]), vim)
-	}
-	if len(vims) < len(count) {
-		gauge(ch, m.objects, float64(others), otherSeries)
 	}
 }

@@ -168,9 +168,12 @@ func remedyOf(x packages.Unusable) (remedy string, ok bool) {
 	return "", false
 }
 
+// rolloutsTime bounds how long the files of rollouts are read.
+const rolloutsTime = 5 * time.Second
+
 // inRollouts are the problems of files of rollouts.
 func (p *problems) inRollouts() []desired.Problem {
-	ctx, cancel := context.WithTimeout(context.Background(), countTime) // no list of problems has a context
+	ctx, cancel := context.WithTimeout(context.Background(), rolloutsTime) // no list of problems has a context
 	defer cancel()
 
 	list, err := p.rollouts(ctx)

@@ -97,7 +97,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	case len(v.Problems) == 0:
 		err = s.acceptPush(r.Context(), by, &p)
 	default:
-		s.meters.rejectedPush(v.Forbidden, v.Problems)
+		s.meters.RejectedPush(v.Forbidden, v.Problems)
 		s.auditRefusedPush(r.Context(), by, &p, v.Problems)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -50,7 +51,7 @@ func TestRecordsWithoutASealAreBelievedOnce(t *testing.T) {
 		if i > 2 {
 			add()
 		}
-		s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: newMeters("", "")}, keeper: keeper}
+		s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: metrics.New(metrics.Config{})}, keeper: keeper}
 		if s.data, err = datadir.Open(start.dir, s.Log); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/redis"
@@ -88,7 +89,7 @@ func TestTheLeaseIsKeptHoweverLongTheStartTakes(t *testing.T) {
 	t.Parallel()
 
 	r := redisserver.Start(t)
-	s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: newMeters("", "")}}
+	s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: metrics.New(metrics.Config{})}}
 	var err error
 	if s.data, err = datadir.Open(t.TempDir(), s.Log); err != nil {
 		t.Fatal(err)

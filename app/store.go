@@ -85,7 +85,7 @@ func (s *Server) openStore(ctx context.Context) error {
 			return fmt.Errorf("the records of data directory %s are in Redis (%s): give --store; to begin without them, remove %s", s.data.Path, place, filepath.Join(s.data.Path, datadir.StorePlace))
 		}
 		s.compactStore(ctx)
-		b, err := openBolt(s.data, bolt.WithObserver(s.meters.observeStore))
+		b, err := openBolt(s.data, bolt.WithObserver(s.meters.Store))
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.Observe, o.Fenced = s.meters.observeStore, s.meters.fenced.Inc
+	o.Observe, o.Fenced = s.meters.Store, s.meters.Fenced
 	r, err := s.awaitRedis(ctx, o)
 	if err != nil {
 		return err

@@ -100,6 +100,11 @@ func (p Unusable) Error() string {
 // Unwrap gives what is wrong.
 func (p Unusable) Unwrap() error { return p.Err }
 
+// IsUnusable reports whether an error says that a package is there, and nothing may be made of it now.
+func IsUnusable(err error) bool {
+	return errors.Is(err, ErrUnsound) || errors.Is(err, ErrDisabled) || errors.Is(err, ErrUnverified)
+}
+
 // Catalogue knows the packages. It is safe for concurrent use.
 type Catalogue struct {
 	git      git.Runner

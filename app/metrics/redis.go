@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"context"
@@ -13,20 +13,20 @@ import (
 // Jibe itself look away.
 const redisPatience = time.Second
 
-// usedRedis is what is asked of a Redis that has the records.
-type usedRedis interface {
+// Redis is what is asked of a Redis that has the records.
+type Redis interface {
 	Usage(ctx context.Context) (redis.Usage, error)
 	Began() time.Time
 }
 
 // redisMetrics ask Redis at each scrape. Where it doesn't answer, all but up and epoch are left out.
 type redisMetrics struct {
-	store usedRedis
+	store Redis
 
 	up, epoch, memory, most, replicas, records *prometheus.Desc
 }
 
-func newRedisMetrics(store usedRedis) *redisMetrics {
+func newRedisMetrics(store Redis) *redisMetrics {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &redisMetrics{
 		store: store,

@@ -1,11 +1,10 @@
-package app
+package metrics
 
 import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,10 +12,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/sol/notify"
 )
-
-// backupFile is the file in the data directory that says when the last backup ended well: a time
-// as RFC 3339 has it in its first line, else the time of the file.
-const backupFile = "backup.last"
 
 // files shows what files of this machine say: certificates, the store, the last backup; and how
 // far all subscribers are behind.
@@ -39,9 +34,9 @@ type expiryOf struct {
 	at       time.Time // zero where there is no certificate in it
 }
 
-func newFiles(s *Server) *files {
-	f := &files{
-		store: s.data.Store(), backup: filepath.Join(s.data.Path, backupFile), states: s.notify.States, seen: map[string]expiryOf{},
+func newFiles(s Sources) *files {
+	return &files{
+		certificates: s.Certificates, store: s.Store, backup: s.Backup, states: s.Subscriptions.States, seen: map[string]expiryOf{},
 		expiry: prometheus.NewDesc("jibe_certificate_expiry_timestamp_seconds",
 			"When the first of the certificates in a file that a flag names expires.", []string{"file"}, nil),
 		size:     prometheus.NewDesc("jibe_store_size_bytes", "Size of the store's file.", nil, nil),
@@ -50,12 +45,6 @@ func newFiles(s *Server) *files {
 		oldest: prometheus.NewDesc("jibe_notification_oldest_timestamp_seconds",
 			"When the oldest of them came to be that is being delivered, 0 where there is none.", nil, nil),
 	}
-	for _, c := range certificates(s.Options) {
-		if c.File != "" {
-			f.certificates = append(f.certificates, c.File)
-		}
-	}
-	return f
 }
 
 // Describe implements prometheus.Collector.

@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"cmp"
@@ -108,6 +108,11 @@ func (v *versions) find(ctx context.Context, tree string) versionOf {
 	return found
 }
 
+// packageReader reads packages.
+type packageReader interface {
+	Open(ctx context.Context, tree string) (*vnfd.Package, error)
+}
+
 // population shows what instances are desired, by package version and by folder.
 type population struct {
 	exempt   *exemptions
@@ -116,9 +121,9 @@ type population struct {
 	packages, folders *prometheus.Desc
 }
 
-func newPopulation(s *Server, exempt *exemptions) *population {
+func newPopulation(packages packageReader, exempt *exemptions) *population {
 	return &population{
-		exempt: exempt, versions: versions{open: s.packages.Open, of: map[string]versionOf{}, missing: map[string]time.Time{}},
+		exempt: exempt, versions: versions{open: packages.Open, of: map[string]versionOf{}, missing: map[string]time.Time{}},
 		packages: prometheus.NewDesc("jibe_desired_instances", "VNF instances that are to be instantiated, by what they are to run.",
 			[]string{"vnfd_id", "product", "software_version", "package_version"}, nil),
 		folders: prometheus.NewDesc("jibe_desired_folder_instances", "VNF instances in the desired repository, by the first folder under instances/.", []string{"folder"}, nil),

@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"cmp"
@@ -13,16 +13,19 @@ import (
 // mostRepositories is how many package repositories have a series of their own.
 const mostRepositories = 200
 
-// repositoryMetrics says, at each scrape, which package repositories could be fetched and read when that was tried last.
-type repositoryMetrics struct {
-	packages interface {
-		Repositories() []desired.Repository
-		Failing() []*packages.RepositoryError
-	}
-	up *prometheus.Desc
+// packageSources say which package repositories there are, and which fail.
+type packageSources interface {
+	Repositories() []desired.Repository
+	Failing() []*packages.RepositoryError
 }
 
-func newRepositoryMetrics(c *packages.Catalogue) *repositoryMetrics {
+// repositoryMetrics says, at each scrape, which package repositories could be fetched and read when that was tried last.
+type repositoryMetrics struct {
+	packages packageSources
+	up       *prometheus.Desc
+}
+
+func newRepositoryMetrics(c packageSources) *repositoryMetrics {
 	return &repositoryMetrics{packages: c,
 		up: prometheus.NewDesc("jibe_package_repository_up", "1 where a package repository could be fetched and read when that was tried last, 0 where not.", []string{"repository"}, nil),
 	}

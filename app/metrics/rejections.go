@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/sol"
 )
@@ -34,8 +35,8 @@ var ruleFields = []string{
 	"extVirtualLinks", "state", "generation", "id", "em", "needs", "project",
 }
 
-// rejectedPush counts a push that is refused, by its first problem.
-func (m *meters) rejectedPush(forbidden bool, problems []*desired.Problem) {
+// RejectedPush counts a push that is refused, by its first problem.
+func (m *Meters) RejectedPush(forbidden bool, problems []*desired.Problem) {
 	rule := ruleOther
 	if forbidden {
 		rule = ruleRights
@@ -63,9 +64,9 @@ func ruleOfFile(file string) string {
 	return ruleOther
 }
 
-// rejectedRequest counts a request whose change is refused; an error that isn't a refusal isn't
+// RejectedRequest counts a request whose change is refused; an error that isn't a refusal isn't
 // one.
-func (m *meters) rejectedRequest(err error) {
+func (m *Meters) RejectedRequest(err error) {
 	if rule := ruleOfError(err); rule != "" {
 		m.rejections.WithLabelValues(rule, byRequest).Inc()
 	}
@@ -88,7 +89,7 @@ func ruleOfError(err error) string {
 		return ruleObject
 	case errors.As(err, &problem):
 		return ruleInstance
-	case errors.Is(err, sol.ErrUnknownPackage), unusable(err):
+	case errors.Is(err, sol.ErrUnknownPackage), packages.IsUnusable(err):
 		return rulePackage
 	}
 	return ""

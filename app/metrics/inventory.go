@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"cmp"
@@ -10,10 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
-	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
 // scrapeTimeout bounds how long a scrape may read the store.
@@ -22,17 +18,8 @@ const scrapeTimeout = 10 * time.Second
 // inventory counts, at each scrape, instances, problems, drift, and the operations that
 // haven't ended: what alerts are made of.
 type inventory struct {
-	repo   *gitrepo.Repo
-	oplog  *oplog.Log
-	drift  func() []reconciler.Drift
-	waits  func() []reconciler.Waiting
-	needs  func() []reconciler.InstanceWait
-	listed func() []reconciler.Problem
-	unseen func() []reconciler.Unlisted
-	former func() map[string]int
-	used   func() map[string]int
+	Sources
 	exempt *exemptions
-	disk   *disk
 
 	instances, suspended, held *prometheus.Desc
 	waiting                    *prometheus.Desc
@@ -44,9 +31,9 @@ type inventory struct {
 	healthy, writable, omitted *prometheus.Desc
 }
 
-func newInventory(s *Server) *inventory {
+func newInventory(s Sources) *inventory {
 	return &inventory{
-		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, needs: s.recon.View().WaitingForInstances, listed: s.problems.list, unseen: s.recon.View().Unlisted, former: s.recon.View().AtFormerVIMs, used: s.recon.View().InstancesAtVIMs, exempt: newExemptions(s.repo), disk: s.disk,
+		Sources: s, exempt: newExemptions(s.Repo),
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		waiting: prometheus.NewDesc("jibe_instances_waiting_for_window",
@@ -91,19 +78,19 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	i.collectProblems(ch)
 	i.collectUnlisted(ch)
-	for vim, n := range i.former() {
+	for vim, n := range i.View.AtFormerVIMs() {
 		gauge(ch, i.formerVIM, float64(n), vim)
 	}
-	for vim, n := range i.used() {
+	for vim, n := range i.View.InstancesAtVIMs() {
 		gauge(ch, i.atVIM, float64(n), vim)
 	}
 	healthy := 1.0
-	if i.repo.Health() != nil {
+	if i.Repo.Health() != nil {
 		healthy = 0
 	}
 	gauge(ch, i.healthy, healthy)
 	writable := 1.0
-	if i.disk.health() != nil {
+	if i.Writable() != nil {
 		writable = 0
 	}
 	gauge(ch, i.writable, writable)
@@ -122,7 +109,7 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 }
 
 func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
-	list := i.listed()
+	list := i.Problems()
 	gauge(ch, i.problems, float64(len(list)))
 	type series struct{ file, instance string }
 	since := map[series]time.Time{} // a file may be wrong in several places
@@ -143,7 +130,7 @@ func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
 func (i *inventory) collectUnlisted(ch chan<- prometheus.Metric) {
 	type series struct{ vim, kind string }
 	since, count := map[series]time.Time{}, map[series]int{}
-	for _, x := range i.unseen() {
+	for _, x := range i.View.Unlisted() {
 		s := series{x.VIM, x.Kind}
 		if count[s]++; count[s] == 1 || x.Since.Before(since[s]) {
 			since[s] = x.Since
@@ -158,7 +145,7 @@ func (i *inventory) collectUnlisted(ch chan<- prometheus.Metric) {
 func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 	type series struct{ instance, object, field, by, state string }
 	since := map[series]time.Time{} // two deviations may have the same labels
-	for _, d := range i.drift() {
+	for _, d := range i.View.Drift() {
 		for _, v := range d.Deviations {
 			s := series{d.Instance, v.Object, v.Field, v.By, string(d.State)}
 			at := cmp.Or(v.At, d.Since)
@@ -175,7 +162,7 @@ func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 func (i *inventory) collectWaiting(ch chan<- prometheus.Metric) {
 	type series struct{ operation, end string }
 	n := map[series]int{}
-	for _, x := range i.waits() {
+	for _, x := range i.View.Waiting() {
 		n[series{string(x.Type), strconv.FormatBool(!x.Until.IsZero())}]++
 	}
 	for s, count := range n {
@@ -185,7 +172,7 @@ func (i *inventory) collectWaiting(ch chan<- prometheus.Metric) {
 
 func (i *inventory) collectNeeding(ch chan<- prometheus.Metric) {
 	n, since := map[string]int{}, map[string]time.Time{}
-	for _, x := range i.needs() {
+	for _, x := range i.View.WaitingForInstances() {
 		t := string(x.Type)
 		if n[t]++; n[t] == 1 || x.Since.Before(since[t]) {
 			since[t] = x.Since
@@ -208,7 +195,7 @@ func (i *inventory) collectExempt(ctx context.Context, ch chan<- prometheus.Metr
 			break
 		}
 		since := m.seen
-		if op, err := i.oplog.Operation(ctx, m.operation); err == nil {
+		if op, err := i.Operations.Operation(ctx, m.operation); err == nil {
 			since = op.StateEntered
 		}
 		gauge(ch, i.held, stamp(since), instance)
@@ -231,7 +218,7 @@ func bounded[K comparable](i *inventory, ch chan<- prometheus.Metric, metric str
 }
 
 func (i *inventory) collectOperations(ch chan<- prometheus.Metric) {
-	counts := i.oplog.Counts()
+	counts := i.Operations.Counts()
 	for k, n := range counts.Open {
 		gauge(ch, i.open, float64(n), string(k.Type), string(k.State), strconv.FormatBool(k.Automatic))
 	}

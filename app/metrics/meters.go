@@ -1,26 +1,33 @@
-package app
+// Package metrics measures what a process does and shows, at each scrape, how it stands. It asks the other
+// rooms and changes nothing.
+package metrics
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 )
 
-// meters measure what the rooms below tell their observers: git, store, hooks, notifications,
-// rejections and VIMs. The rooms know nothing of Prometheus.
-type meters struct {
+// Meters measure what the rooms below tell their observers: git, store, hooks, notifications,
+// requests, rejections and VIMs. The rooms know nothing of Prometheus.
+type Meters struct {
+	registry      *prometheus.Registry
 	build         *prometheus.GaugeVec
 	git           *prometheus.HistogramVec
 	conflicts     prometheus.Counter
@@ -30,8 +37,9 @@ type meters struct {
 	hooks         *prometheus.HistogramVec
 	notifications *prometheus.HistogramVec
 	rejections    *prometheus.CounterVec
+	requests      *prometheus.HistogramVec
 	vims          *vimMeters
-	// off has nothing counted of git, store and notifications.
+	// off has nothing counted of git, store, requests and notifications.
 	off bool
 
 	// view and update are of store: the hot path looks nothing up.
@@ -52,8 +60,20 @@ func outcomeOf(err error) string {
 	return outcomeOK
 }
 
-func newMeters(version, revision string) *meters {
-	m := &meters{
+// Config says of what process the meters are.
+type Config struct {
+	// Version is that of Jibe, and Revision the commit that it was built of.
+	Version, Revision string
+	// Off has nothing measured that happens again and again: git, store, requests and notifications.
+	Off bool
+	// Unconfined says that hooks of packages may run and aren't confined.
+	Unconfined bool
+}
+
+// New makes the meters, and the registry with what is measured from the start.
+func New(c Config) *Meters {
+	m := &Meters{
+		registry: prometheus.NewRegistry(), off: c.Off,
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "jibe_build_info", Help: "1, by the version of Jibe, the revision that it was built of, and the version of Go.",
 		}, []string{"version", "revision", "goversion"}),
@@ -93,6 +113,11 @@ func newMeters(version, revision string) *meters {
 			Name: "jibe_admission_rejections_total",
 			Help: "Proposed changes that were refused, by rule and by the way that they came.",
 		}, []string{"rule", "by"}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "jibe_http_request_duration_seconds",
+			Help:    "Duration of API requests, by route, method and status.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10),
+		}, []string{"route", "method", "status"}),
 		vims: newVIMMeters(),
 	}
 	m.view, m.update = m.store.WithLabelValues(bolt.View), m.store.WithLabelValues(bolt.Update)
@@ -103,17 +128,48 @@ func newMeters(version, revision string) *meters {
 		m.rejections.WithLabelValues(ruleOther, by)
 	}
 	m.notifications.WithLabelValues(outcomeOK)
-	m.build.WithLabelValues(cmp.Or(version, "unknown"), cmp.Or(revision, "unknown"), runtime.Version()).Set(1)
+	m.build.WithLabelValues(cmp.Or(c.Version, "unknown"), cmp.Or(c.Revision, "unknown"), runtime.Version()).Set(1)
+
+	unconfined := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "jibe_hooks_unconfined", Help: "1 where hooks of packages may run and aren't confined (--unconfined-hooks), else 0.",
+	})
+	if c.Unconfined {
+		unconfined.Set(1)
+	}
+	m.Register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), unconfined,
+		m.build, m.git, m.conflicts, m.held, m.store, m.fenced, m.hooks, m.notifications, m.rejections, m.requests)
+	m.Register(m.vims.collectors()...)
 	return m
 }
 
-// collectors are all of them.
-func (m *meters) collectors() []prometheus.Collector {
-	return append(m.vims.collectors(), m.build, m.git, m.conflicts, m.held, m.store, m.fenced, m.hooks, m.notifications, m.rejections)
+// Register adds what another room measures.
+func (m *Meters) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
+
+// Handler answers scrapes.
+func (m *Meters) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// observeGit implements [gitrepo.Options.Observe].
-func (m *meters) observeGit(command string, took time.Duration, err error) {
+// Request measures a request to the API that has to do with a trace.
+func (m *Meters) Request(route, method string, status int, took time.Duration, of trace.Context) {
+	if !m.off {
+		observe(m.requests.WithLabelValues(route, method, http.StatusText(status)), took.Seconds(), of)
+	}
+}
+
+// VIM measures what goes to a VIM through a transport.
+func (m *Meters) VIM(vim string, next http.RoundTripper, tracer *trace.Tracer) http.RoundTripper {
+	return m.vims.wrap(vim, next, tracer)
+}
+
+// VIMUp notes that a VIM is there that is asked by no requests.
+func (m *Meters) VIMUp(vim string) { m.vims.vim(vim).up.Set(1) }
+
+// Fenced counts a write that the store refused.
+func (m *Meters) Fenced() { m.fenced.Inc() }
+
+// Git implements [gitrepo.Options.Observe].
+func (m *Meters) Git(command string, took time.Duration, err error) {
 	if m.off {
 		return
 	}
@@ -125,11 +181,11 @@ func (m *meters) observeGit(command string, took time.Duration, err error) {
 	m.git.WithLabelValues(command, outcome).Observe(took.Seconds())
 }
 
-// observeHeld implements [gitrepo.Options.Held].
-func (m *meters) observeHeld(waited time.Duration) { m.held.Observe(waited.Seconds()) }
+// Held implements [gitrepo.Options.Held].
+func (m *Meters) Held(waited time.Duration) { m.held.Observe(waited.Seconds()) }
 
-// observeStore is the observer of the store, whose operations are called the same in all.
-func (m *meters) observeStore(operation string, took time.Duration) {
+// Store is the observer of the store, whose operations are called the same in all.
+func (m *Meters) Store(operation string, took time.Duration) {
 	switch {
 	case m.off:
 	case operation == bolt.View:
@@ -139,8 +195,8 @@ func (m *meters) observeStore(operation string, took time.Duration) {
 	}
 }
 
-// observeNotification implements [notify.Config.Observe].
-func (m *meters) observeNotification(_ oplog.Event, began time.Time, taken bool) {
+// Notification implements [notify.Config.Observe].
+func (m *Meters) Notification(_ oplog.Event, began time.Time, taken bool) {
 	if m.off {
 		return
 	}
@@ -149,6 +205,11 @@ func (m *meters) observeNotification(_ oplog.Event, began time.Time, taken bool)
 		outcome = outcomeError
 	}
 	m.notifications.WithLabelValues(outcome).Observe(time.Since(began).Seconds())
+}
+
+// Hooks measures the runs of hooks.
+func (m *Meters) Hooks(r reconciler.HookRunner) reconciler.HookRunner {
+	return meteredHooks{r, m.hooks}
 }
 
 // meteredHooks measures the runs of hooks.
