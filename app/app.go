@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
+	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
@@ -86,7 +86,7 @@ type Options struct {
 	// notifications. It is for finding out what measuring costs.
 	Unmeasured bool
 	// Connections bound those of the API; its zero value is the defaults.
-	Connections           Connections
+	Connections           listener.Connections
 	Timeout, StartTimeout time.Duration
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
@@ -137,45 +137,44 @@ type Options struct {
 // Server is a running process.
 type Server struct {
 	Options
-	data        *datadir.Dir
-	first       bool
-	keeper      *secret.Keeper
-	egress      *egress.Guard
-	repo        *gitrepo.Repo
-	packages    *catalogue
-	store       recordStore
-	serving     *serving     // nil where the store is a file, or others share it
-	redis       *redis.Store // nil where the store is a file
-	holder      string       // of leases: this process
-	member      *members.Member
-	accepted    *branch.Accepted // nil unless the store is shared, as freshness
-	freshness   *freshness
-	uploads     *uploads
-	announcing  atomic.Bool // whether subscribers are told of packages here
-	disk        *disk
-	oplog       *oplog.Log
-	rebuilder   *rebuilder
-	recon       *reconciler.Reconciler
-	problems    *problems
-	reviewer    *admission.Reviewer
-	plans       *admission.Memory // what plans of callers hold
-	follower    *automation.Follower
-	rollouts    *automation.Rollouts
-	notify      *notify.Service
-	auth        auth.Authenticator
-	audit       *recorder
-	auditFile   *audit.File
-	entrance    *entrance
-	webhook     *webhook
-	forge       forge.Client     // nil where no forge is told
-	reporter    *report.Reporter // likewise
-	proposals   *proposals       // likewise
-	delivered   *delivered       // likewise
-	certificate *certificate     // nil without TLS
-	pushes      pushes
-	hooking     sync.Mutex      // while hooks are written
-	backing     sync.Mutex      // while a backup is taken
-	ending      <-chan struct{} // closed when the process is told to end
+	data       *datadir.Dir
+	first      bool
+	keeper     *secret.Keeper
+	egress     *egress.Guard
+	repo       *gitrepo.Repo
+	packages   *catalogue
+	store      recordStore
+	serving    *serving     // nil where the store is a file, or others share it
+	redis      *redis.Store // nil where the store is a file
+	holder     string       // of leases: this process
+	member     *members.Member
+	accepted   *branch.Accepted // nil unless the store is shared, as freshness
+	freshness  *freshness
+	uploads    *uploads
+	announcing atomic.Bool // whether subscribers are told of packages here
+	disk       *disk
+	oplog      *oplog.Log
+	rebuilder  *rebuilder
+	recon      *reconciler.Reconciler
+	problems   *problems
+	reviewer   *admission.Reviewer
+	plans      *admission.Memory // what plans of callers hold
+	follower   *automation.Follower
+	rollouts   *automation.Rollouts
+	notify     *notify.Service
+	auth       auth.Authenticator
+	audit      *recorder
+	auditFile  *audit.File
+	entrance   *entrance
+	webhook    *webhook
+	forge      forge.Client     // nil where no forge is told
+	reporter   *report.Reporter // likewise
+	proposals  *proposals       // likewise
+	delivered  *delivered       // likewise
+	pushes     pushes
+	hooking    sync.Mutex      // while hooks are written
+	backing    sync.Mutex      // while a backup is taken
+	ending     <-chan struct{} // closed when the process is told to end
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
@@ -183,7 +182,7 @@ type Server struct {
 	trust    csar.Trust
 	pkgm     *vnfpkgm.Service
 	page     *ui.Service // nil where it is left out
-	listener net.Listener
+	listener *listener.Listener
 }
 
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
@@ -209,12 +208,10 @@ func Run(ctx context.Context, o Options) error {
 // open opens the parts, in the order in which they need each other.
 func (s *Server) open(ctx context.Context) error {
 	var err error
-	if s.TLSCert != "" || s.TLSKey != "" {
-		if s.certificate, err = newCertificate(s.TLSCert, s.TLSKey, s.Log); err != nil {
-			return err
-		}
+	if s.listener, err = listener.New(s.listening()); err != nil {
+		return err
 	}
-	if err := errors.Join(s.checkListen(), s.checkHooks(), s.checkGiven(), s.checkShared()); err != nil {
+	if err := errors.Join(s.listener.Check(), s.checkHooks(), s.checkGiven(), s.checkShared()); err != nil {
 		return err
 	}
 	if err := s.loadTrust(); err != nil {
@@ -341,6 +338,11 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 	return nil
 }
 
+// listening says where the API listens, and how.
+func (o Options) listening() listener.Options {
+	return listener.Options{Address: o.Listen, CertFile: o.TLSCert, KeyFile: o.TLSKey, AllowPlainHTTP: o.AllowPlainHTTP, InsecureDev: o.InsecureDev, Connections: o.Connections, Log: o.Log}
+}
+
 // operated are the revisions that were last operated on.
 func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 	var revs []desired.Revision
@@ -426,15 +428,11 @@ func (s *Server) wire(ctx context.Context) error {
 		Rolled: s.rolled, PullRequests: s.forge != nil,
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
-	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {
-		return fmt.Errorf("listen on %s: %w", s.Listen, err)
-	}
-	if err := s.checkListening(s.listener); err != nil {
+	if err := s.listener.Listen(s.data, s.entrance.trusts); err != nil {
 		return err
 	}
-	s.listener = s.Connections.bound(s.listener, s.entrance.trusts, s.Log)
 	if s.BaseURL == "" {
-		s.BaseURL = s.scheme() + "://" + s.listener.Addr().String()
+		s.BaseURL = s.listener.URL()
 	}
 	if s.notify, err = s.newNotify(); err != nil {
 		return err

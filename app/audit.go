@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -219,7 +220,7 @@ func (a *recorder) serve(w http.ResponseWriter, r *http.Request, entry *audit.En
 	rec := &recordedWriter{ResponseWriter: w, log: a, r: r, entry: entry, changes: changes(r)}
 	if err := a.health(); err != nil && (rec.changes || strings.HasSuffix(r.URL.Path, "/git-receive-pack")) {
 		w.Header().Set("Retry-After", "5")
-		respondProblem(rec, http.StatusServiceUnavailable, "nothing was changed: "+err.Error())
+		answer.Problem(rec, http.StatusServiceUnavailable, "nothing was changed: "+err.Error())
 	} else {
 		defer rec.end() // a handler that panics has answered, too
 		next.ServeHTTP(rec, r)
@@ -253,7 +254,7 @@ func (w *recordedWriter) WriteHeader(status int) {
 			for _, name := range []string{"Location", "Content-Length", "Content-Encoding", "ETag"} {
 				h.Del(name)
 			}
-			respondProblem(w.ResponseWriter, http.StatusServiceUnavailable, "it was done, and that couldn't be recorded: "+err.Error())
+			answer.Problem(w.ResponseWriter, http.StatusServiceUnavailable, "it was done, and that couldn't be recorded: "+err.Error())
 		}
 	}
 	if !w.stopped {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
+	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -36,21 +38,21 @@ const TakenHeader = "Jibe-Taken"
 // something goes wrong on the way.
 func (s *Server) takeBackup(w http.ResponseWriter, r *http.Request) {
 	if !s.backing.TryLock() {
-		respondProblem(w, http.StatusConflict, "a backup is being taken: ask again when it is done")
+		answer.Problem(w, http.StatusConflict, "a backup is being taken: ask again when it is done")
 		return
 	}
 	defer s.backing.Unlock()
-	unbound(w)
-	out := &answer{w: w}
+	listener.Unbound(w)
+	out := &begun{w: w}
 	started := time.Now()
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Trailer", TakenHeader)
 	m, err := backup.Take(r.Context(), s.backupSource(), out)
 	switch {
-	case err != nil && !out.begun:
+	case err != nil && !out.has:
 		w.Header().Del("Trailer")
 		s.Log.ErrorContext(r.Context(), "backup", "error", err)
-		respondProblem(w, http.StatusInternalServerError, err.Error())
+		answer.Problem(w, http.StatusInternalServerError, err.Error())
 	case err != nil:
 		s.Log.WarnContext(r.Context(), "a backup was cut short", "error", err)
 		panic(http.ErrAbortHandler) // the client sees an answer without its end
@@ -90,14 +92,14 @@ func (s *Server) followAccepted(ctx context.Context) error {
 	return nil
 }
 
-// answer knows whether an answer has begun.
-type answer struct {
-	w     io.Writer
-	begun bool
+// begun knows whether an answer has begun.
+type begun struct {
+	w   io.Writer
+	has bool
 }
 
-func (a *answer) Write(p []byte) (int, error) {
-	a.begun = true
+func (a *begun) Write(p []byte) (int, error) {
+	a.has = true
 	return a.w.Write(p)
 }
 
@@ -107,11 +109,11 @@ func (s *Server) keptBackup(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(io.LimitReader(r.Body, 1<<10))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&kept); err != nil || kept.Taken.IsZero() || kept.Taken.After(time.Now().Add(time.Minute)) {
-		respondProblem(w, http.StatusBadRequest, "want {\"taken\": the moment that the backup's answer named}")
+		answer.Problem(w, http.StatusBadRequest, "want {\"taken\": the moment that the backup's answer named}")
 		return
 	}
 	if err := backup.SetLast(s.data.Path, kept.Taken); err != nil {
-		respondProblem(w, http.StatusInternalServerError, err.Error())
+		answer.Problem(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -123,13 +125,13 @@ func (s *Server) hostOnly(action string, next http.HandlerFunc) http.HandlerFunc
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := localPusher(r.Context())
 		if err != nil {
-			respondProblem(w, http.StatusForbidden, err.Error())
+			answer.Problem(w, http.StatusForbidden, err.Error())
 			return
 		}
 		if action != "" {
 			err := s.audit.Record(r.Context(), audit.Record{Identity: by.who.Name, Issuer: auth.IssuerHost, Action: action, Outcome: audit.Done})
 			if err != nil && !s.audit.anyway {
-				respondProblem(w, http.StatusServiceUnavailable, err.Error())
+				answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/ui"
 )
@@ -31,7 +32,7 @@ func (s *Server) refuseCrossSite(next http.Handler) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.InsecureDev && !ownHost(r.Host, base.Host) {
 			audit.Note(r.Context(), func(r *audit.Record) { r.Reason = "a name that isn't this machine's" })
-			respondProblem(w, http.StatusForbidden, fmt.Sprintf("with --insecure-dev, only requests to this machine's own names are answered, and %q isn't one: use http://127.0.0.1 or http://localhost, or name it with --base-url", r.Host))
+			answer.Problem(w, http.StatusForbidden, fmt.Sprintf("with --insecure-dev, only requests to this machine's own names are answered, and %q isn't one: use http://127.0.0.1 or http://localhost, or name it with --base-url", r.Host))
 			return
 		}
 		page := r.URL.Path == ui.Root || strings.HasPrefix(r.URL.Path, ui.Root+"/")
@@ -41,7 +42,7 @@ func (s *Server) refuseCrossSite(next http.Handler) (http.Handler, error) {
 		}
 		if err := protection.Check(r); err != nil {
 			audit.Note(r.Context(), func(r *audit.Record) { r.Reason = "another site had a browser send it" })
-			respondProblem(w, http.StatusForbidden, "another site had a browser send this request ("+err.Error()+"): send it with a token in the header Authorization or X-Auth-Token, or from Jibe's own address")
+			answer.Problem(w, http.StatusForbidden, "another site had a browser send this request ("+err.Error()+"): send it with a token in the header Authorization or X-Auth-Token, or from Jibe's own address")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -22,8 +22,8 @@ func TestARequestThatAnotherSiteSendsIsRefused(t *testing.T) {
 
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	app.Issue(t, path("server.pem"), path("server.key"), 1)
-	app.Issue(t, path("client.pem"), path("client.key"), 2)
+	kit.Issue(t, path("server.pem"), path("server.key"), 1)
+	kit.Issue(t, path("client.pem"), path("client.key"), 2)
 	s, stop := startWith(t, app.Options{Data: path("data"), Poll: time.Hour,
 		TLSCert: path("server.pem"), TLSKey: path("server.key"), ClientCA: path("client.pem")})
 	t.Cleanup(stop)

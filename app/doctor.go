@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -52,7 +53,7 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 		t.Token = s.forge.Check
 	}
 	s.lookAtStore(t)
-	respondJSON(w, http.StatusOK, doctor.Run(r.Context(), t.Checks(r.Context())))
+	answer.JSON(w, http.StatusOK, doctor.Run(r.Context(), t.Checks(r.Context())))
 }
 
 // Examine runs the checks on a data directory on which no server runs. It uses of the options what

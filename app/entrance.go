@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 )
 
@@ -73,7 +74,7 @@ func (e *entrance) wrap(next http.Handler) http.Handler {
 			audit.Note(ctx, func(r *audit.Record) { r.Reason = "too many wrong credentials before" + claimText(a) })
 			e.audit.serve(w, r, entry, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
-				respondProblem(w, http.StatusTooManyRequests, fmt.Sprintf("too many wrong credentials came from this address, or for this name: try again in %d s", seconds(wait)))
+				answer.Problem(w, http.StatusTooManyRequests, fmt.Sprintf("too many wrong credentials came from this address, or for this name: try again in %d s", seconds(wait)))
 			}))
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -14,7 +15,7 @@ import (
 // showFormerVIM answers with what was instantiated at a former VIM of the name: [reconciler.FormerVIM].
 func (s *Server) showFormerVIM(w http.ResponseWriter, r *http.Request) {
 	if found := s.formerVIM(w, r); found != nil {
-		respondJSON(w, http.StatusOK, found)
+		answer.JSON(w, http.StatusOK, found)
 	}
 }
 
@@ -26,22 +27,22 @@ func (s *Server) forgetVIM(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if why := notAsShown(found, r.URL.Query()); why != "" {
-		respondProblem(w, http.StatusConflict, "nothing was forgotten: "+why+"; look again")
+		answer.Problem(w, http.StatusConflict, "nothing was forgotten: "+why+"; look again")
 		return
 	}
 	if len(found.Instances) == 0 {
-		respondProblem(w, http.StatusConflict, "nothing was forgotten: no VNF was instantiated at another VIM "+found.VIM+" than the present one")
+		answer.Problem(w, http.StatusConflict, "nothing was forgotten: no VNF was instantiated at another VIM "+found.VIM+" than the present one")
 		return
 	}
 
 	for _, x := range found.Instances {
 		if err := s.oplog.ForgetVIM(r.Context(), x.Instance, found.VIM, x.Was, found.Is == ""); err != nil {
-			respondProblem(w, http.StatusServiceUnavailable, "instance "+x.Instance+": "+err.Error())
+			answer.Problem(w, http.StatusServiceUnavailable, "instance "+x.Instance+": "+err.Error())
 			return
 		}
 		s.recon.Enqueue(x.Instance)
 	}
-	respondJSON(w, http.StatusOK, found)
+	answer.JSON(w, http.StatusOK, found)
 }
 
 // notAsShown returns why what is found isn't what the caller was shown, "" where it is.
@@ -64,13 +65,13 @@ func (s *Server) formerVIM(w http.ResponseWriter, r *http.Request) *reconciler.F
 	case err == nil:
 		return found
 	case errors.Is(err, store.ErrNotFound):
-		respondMissing(w, r, err.Error())
+		answer.Missing(w, r, err.Error())
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, desired.ErrUnavailable):
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 	case errors.As(err, &refused):
-		respondProblem(w, http.StatusConflict, err.Error())
+		answer.Problem(w, http.StatusConflict, err.Error())
 	default:
-		respondProblem(w, http.StatusInternalServerError, err.Error())
+		answer.Problem(w, http.StatusInternalServerError, err.Error())
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/answer"
+	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -73,11 +75,11 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	who, err := s.auth.Authenticate(r)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
-		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
+		answer.Text(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		return
 	case err != nil:
 		w.Header().Set("WWW-Authenticate", `Basic realm="jibe: the token is the password"`)
-		respondText(w, http.StatusUnauthorized, "a token is needed as the password\n")
+		answer.Text(w, http.StatusUnauthorized, "a token is needed as the password\n")
 		return
 	}
 	if !strings.HasSuffix(a.name, ".git") || !filepath.IsLocal(a.name) || strings.ContainsAny(a.name, `/\`) || !isDir(a.dir) {
@@ -87,14 +89,14 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	receive := strings.HasSuffix(r.URL.Path, "/git-receive-pack")
 	push := receive || r.URL.Query().Get("service") == "git-receive-pack"
 	if who.Interface == auth.SOL002 {
-		respondText(w, http.StatusForbidden, who.String()+" is confined to the interface of SOL002, which git isn't\n")
+		answer.Text(w, http.StatusForbidden, who.String()+" is confined to the interface of SOL002, which git isn't\n")
 		return
 	}
 	if why := a.may(who, push); why != "" {
-		respondText(w, http.StatusForbidden, why+"\n")
+		answer.Text(w, http.StatusForbidden, why+"\n")
 		return
 	}
-	unbound(w)
+	listener.Unbound(w)
 	r.Header.Del("Authorization") // the repositories' hooks have no need of it
 	r.Header.Del("X-Auth-Token")
 	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log, Drafts: a.drafts,
@@ -102,7 +104,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	if receive {
 		if err := s.installHook(a.dir, a.name); err != nil {
 			s.Log.ErrorContext(r.Context(), "serve a push", "error", err)
-			respondText(w, http.StatusInternalServerError, "the repository's hook can't be installed\n")
+			answer.Text(w, http.StatusInternalServerError, "the repository's hook can't be installed\n")
 			return
 		}
 		id, end := s.pushes.begin(pusher{who: who, from: audit.Source(r.Context())}, a.name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -62,7 +63,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("/git/", s.git())
 	mux.Handle("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(s.meters.Handler()))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer.Text(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	if err := s.servePage(mux, lifecycle, repo, common.Observe); err != nil {
 		return nil, err
@@ -72,12 +73,6 @@ func (s *Server) handler() (http.Handler, error) {
 		return nil, err
 	}
 	return s.entrance.wrap(s.traceRequests(guarded)), nil
-}
-
-func respondText(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // a client that went away needs no answer
 }
 
 // health returns why the process can't do all of its work.
@@ -92,7 +87,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) { s.answerReady(w
 
 func (s *Server) answerReady(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
-		respondText(w, http.StatusOK, "ok\n")
+		answer.Text(w, http.StatusOK, "ok\n")
 		return
 	}
 
@@ -100,7 +95,7 @@ func (s *Server) answerReady(w http.ResponseWriter, r *http.Request, err error) 
 	if s.showsReasons(r) {
 		reason = err.Error() + "\n"
 	}
-	respondText(w, http.StatusServiceUnavailable, reason)
+	answer.Text(w, http.StatusServiceUnavailable, reason)
 }
 
 // notReady is what /readyz answers to those who may not know why.
@@ -132,12 +127,12 @@ func (s *Server) guardMetrics(next http.Handler) http.Handler {
 		who, err := s.auth.Authenticate(r)
 		switch {
 		case errors.Is(err, auth.ErrUnavailable):
-			respondProblem(w, http.StatusServiceUnavailable, err.Error())
+			answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		case err != nil:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="jibe"`)
-			respondProblem(w, http.StatusUnauthorized, "a valid bearer token is needed")
+			answer.Problem(w, http.StatusUnauthorized, "a valid bearer token is needed")
 		case !seesEverything(who):
-			respondProblem(w, http.StatusForbidden, "the role viewer is needed, for all projects")
+			answer.Problem(w, http.StatusForbidden, "the role viewer is needed, for all projects")
 		default:
 			next.ServeHTTP(w, r)
 		}

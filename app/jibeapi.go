@@ -2,18 +2,17 @@ package app
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
-	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -35,7 +34,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /jibe/v1/packages", func(w http.ResponseWriter, r *http.Request) {
 		if scope := s.scope(w, r); scope != nil {
-			respondJSON(w, http.StatusOK, slices.DeleteFunc(s.listPackages(), func(p packageRow) bool {
+			answer.JSON(w, http.StatusOK, slices.DeleteFunc(s.listPackages(), func(p packageRow) bool {
 				return !scope.SeesRepository(cmp.Or(p.Repository, s.pkgm.Home()))
 			}))
 		}
@@ -50,7 +49,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		if !scope.Everything() {
 			list = slices.DeleteFunc(slices.Clone(list), func(rev desired.Revision) bool { return !scope.Sees(access.Instance{Dir: rev.Dir}) })
 		}
-		respondJSON(w, http.StatusOK, list)
+		answer.JSON(w, http.StatusOK, list)
 	})
 	mux.HandleFunc("GET /jibe/v1/drift", s.listDrift)
 	mux.HandleFunc("GET /jibe/v1/problems", s.listProblems)
@@ -66,18 +65,18 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	mux.HandleFunc("GET /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		held, err := s.repo.Held(r.Context())
 		if err != nil {
-			respondProblem(w, http.StatusServiceUnavailable, err.Error())
+			answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		respondJSON(w, http.StatusOK, held)
+		answer.JSON(w, http.StatusOK, held)
 	})
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		taken, err := s.repo.Accept(r.Context(), r.URL.Query().Get("commit"))
 		if err != nil {
-			respondProblem(w, http.StatusConflict, err.Error())
+			answer.Problem(w, http.StatusConflict, err.Error())
 			return
 		}
-		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
+		answer.JSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
 	mux.HandleFunc("GET /jibe/v1/vims/{name}/former", s.showFormerVIM)
 	mux.HandleFunc("POST /jibe/v1/vims/{name}/forget", s.forgetVIM)
@@ -99,12 +98,12 @@ func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
 	list := slices.DeleteFunc(s.recon.View().Drift(), func(d reconciler.Drift) bool { return !scope.Sees(access.Instance{Dir: d.Dir}) })
 	if id := r.URL.Query().Get("instance"); id != "" {
 		if rev, known := s.repo.Lookup(id); !known || !scope.Sees(access.Instance{Dir: rev.Dir}) {
-			respondMissing(w, r, "no VNF instance has the id "+id+" (see: jibe get instances)")
+			answer.Missing(w, r, "no VNF instance has the id "+id+" (see: jibe get instances)")
 			return
 		}
 		list = slices.DeleteFunc(list, func(d reconciler.Drift) bool { return d.Instance != id })
 	}
-	respondJSON(w, http.StatusOK, list)
+	answer.JSON(w, http.StatusOK, list)
 }
 
 // getStory answers with what an operation has done so far: [lcm.StoryLine], the oldest first.
@@ -116,15 +115,15 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && !scope.Sees(sol.PlaceOf(s.repo, op)):
-		respondMissing(w, r, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
+		answer.Missing(w, r, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
 	case errors.Is(err, store.ErrUnavailable):
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 	case err != nil:
-		respondProblem(w, http.StatusInternalServerError, err.Error())
+		answer.Problem(w, http.StatusInternalServerError, err.Error())
 	case op.Story == nil:
-		respondJSON(w, http.StatusOK, []lcm.StoryLine{})
+		answer.JSON(w, http.StatusOK, []lcm.StoryLine{})
 	default:
-		respondJSON(w, http.StatusOK, op.Story)
+		answer.JSON(w, http.StatusOK, op.Story)
 	}
 }
 
@@ -152,7 +151,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 			case errors.Is(err, desired.ErrUnavailable):
 				status = http.StatusServiceUnavailable
 			}
-			respondProblem(w, status, err.Error())
+			answer.Problem(w, status, err.Error())
 			return
 		}
 
@@ -166,27 +165,6 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 			respondUnreviewed(w, err)
 			return
 		}
-		respondJSON(w, http.StatusOK, v)
+		answer.JSON(w, http.StatusOK, v)
 	}
-}
-
-func respondJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that went away needs no answer
-}
-
-// respondMissing answers that what was asked for isn't there, or isn't known here yet.
-func respondMissing(w http.ResponseWriter, r *http.Request, detail string) {
-	status, told := rest.Missing(r.Context(), detail)
-	respondProblem(w, status, told)
-}
-
-func respondProblem(w http.ResponseWriter, status int, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "5")
-	}
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "title": http.StatusText(status), "detail": detail})
 }

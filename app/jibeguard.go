@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -25,20 +26,20 @@ func (s *Server) guardJibeAPI(next *http.ServeMux) http.Handler {
 		who, err := s.auth.Authenticate(r)
 		switch {
 		case errors.Is(err, auth.ErrUnavailable):
-			respondProblem(w, http.StatusServiceUnavailable, err.Error())
+			answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 			return
 		case err != nil:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="jibe"`)
-			respondProblem(w, http.StatusUnauthorized, "a valid bearer token is needed")
+			answer.Problem(w, http.StatusUnauthorized, "a valid bearer token is needed")
 			return
 		}
 		if need, known := needOf(next, r); known {
 			if err := need.Denied(who); err != nil {
-				respondProblem(w, http.StatusForbidden, err.Error())
+				answer.Problem(w, http.StatusForbidden, err.Error())
 				return
 			}
 		} else if !who.MayAnywhere(auth.Viewer) { // there is no such route, which not everybody is told
-			respondProblem(w, http.StatusForbidden, fmt.Sprintf("%s may do: %s", who, who.Describe()))
+			answer.Problem(w, http.StatusForbidden, fmt.Sprintf("%s may do: %s", who, who.Describe()))
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
@@ -64,7 +65,7 @@ func needOf(mux *http.ServeMux, r *http.Request) (need access.Need, known bool) 
 func (s *Server) scope(w http.ResponseWriter, r *http.Request) *access.Scope {
 	scope, err := access.NewScope(auth.From(r.Context()), s.repo.Settings)
 	if err != nil {
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return nil
 	}
 	return scope

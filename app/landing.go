@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -50,7 +51,7 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("%q is no commit", asked.Commit)
 	}
 	if err != nil {
-		respondProblem(w, http.StatusForbidden, err.Error())
+		answer.Problem(w, http.StatusForbidden, err.Error())
 		return
 	}
 	l := &landing{Landing: asked, s: s, by: by, verdict: &admission.Verdict{}}
@@ -66,14 +67,14 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 		s.meters.RejectedPush(l.verdict.Forbidden, l.verdict.Problems)
 		s.auditRefusedPush(r.Context(), by, &admission.Push{Repository: admission.DesiredRepository,
 			Updates: []gitrepo.RefUpdate{{Ref: s.branchRef(), New: asked.Commit}}}, l.verdict.Problems)
-		respondJSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict})
+		answer.JSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict})
 	case err != nil:
 		respondUnreviewed(w, err)
 	default:
 		if u.Old != u.New {
 			s.arrivals.pushed(u.Ref, []gitrepo.RefUpdate{u}, began)
 		}
-		respondJSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict, Update: u})
+		answer.JSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict, Update: u})
 	}
 }
 

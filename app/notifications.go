@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/sol"
@@ -69,24 +70,24 @@ func (s *Server) newNotify() (*notify.Service, error) {
 func (s *Server) listSubscriptions(w http.ResponseWriter, r *http.Request) {
 	states, err := s.notify.AllStatesOf(r.Context(), auth.From(r.Context()))
 	if err != nil {
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	respondJSON(w, http.StatusOK, states)
+	answer.JSON(w, http.StatusOK, states)
 }
 
 // showSubscription answers with one of listSubscriptions.
 func (s *Server) showSubscription(w http.ResponseWriter, r *http.Request) {
 	states, err := s.notify.AllStatesOf(r.Context(), auth.From(r.Context()))
 	if err != nil {
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	for _, state := range states {
 		if state.ID == r.PathValue("id") {
-			respondJSON(w, http.StatusOK, state)
+			answer.JSON(w, http.StatusOK, state)
 			return
 		}
 	}
-	respondMissing(w, r, "no subscription has the id "+r.PathValue("id")+" (see: jibe get subscriptions)")
+	answer.Missing(w, r, "no subscription has the id "+r.PathValue("id")+" (see: jibe get subscriptions)")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -25,7 +26,7 @@ func (s *Server) listOrphans(w http.ResponseWriter, r *http.Request) {
 		respondUnsurveyed(w, err)
 		return
 	}
-	respondJSON(w, http.StatusOK, found)
+	answer.JSON(w, http.StatusOK, found)
 }
 
 // deleteOrphans deletes the objects that the body names, and no others: [reconciler.OrphanDeletion]. It may be interrupted
@@ -35,17 +36,17 @@ func (s *Server) deleteOrphans(w http.ResponseWriter, r *http.Request) {
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostDeletion))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&d); err != nil {
-		respondProblem(w, http.StatusBadRequest, "nothing was deleted: the body is no deletion: "+err.Error())
+		answer.Problem(w, http.StatusBadRequest, "nothing was deleted: the body is no deletion: "+err.Error())
 		return
 	}
 	for _, x := range d.Objects {
 		if x.VIM == "" || x.Instance == "" || x.Object == "" || x.Incarnation == "" {
-			respondProblem(w, http.StatusBadRequest, "nothing was deleted: each object needs vim, instance, object and incarnation, as GET /jibe/v1/orphans shows them")
+			answer.Problem(w, http.StatusBadRequest, "nothing was deleted: each object needs vim, instance, object and incarnation, as GET /jibe/v1/orphans shows them")
 			return
 		}
 	}
 	if len(d.Objects) == 0 {
-		respondProblem(w, http.StatusBadRequest, "nothing was deleted: the body names no objects")
+		answer.Problem(w, http.StatusBadRequest, "nothing was deleted: the body names no objects")
 		return
 	}
 
@@ -59,7 +60,7 @@ func (s *Server) deleteOrphans(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	audit.Note(r.Context(), func(rec *audit.Record) { rec.Reason = deletedText(done) })
-	respondJSON(w, http.StatusOK, done)
+	answer.JSON(w, http.StatusOK, done)
 }
 
 // mostAudited is how many objects a record of the audit log names.
@@ -95,10 +96,10 @@ func countText(done *reconciler.OrphansDeleted) string {
 func respondUnsurveyed(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, new(*drivers.RefusedError)):
-		respondProblem(w, http.StatusConflict, "nothing was deleted: "+err.Error())
+		answer.Problem(w, http.StatusConflict, "nothing was deleted: "+err.Error())
 	case errors.Is(err, drivers.ErrUnavailable), errors.Is(err, desired.ErrUnavailable), errors.Is(err, store.ErrUnavailable):
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 	default:
-		respondProblem(w, http.StatusInternalServerError, err.Error())
+		answer.Problem(w, http.StatusInternalServerError, err.Error())
 	}
 }

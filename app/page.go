@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -47,16 +48,16 @@ func (s *Server) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desi
 // makeLink answers with a link that opens the web page with the caller's own credential: [ui.Link].
 func (s *Server) makeLink(w http.ResponseWriter, r *http.Request) {
 	if s.page == nil {
-		respondProblem(w, http.StatusNotFound, "this server has no web page (--no-ui)")
+		answer.Problem(w, http.StatusNotFound, "this server has no web page (--no-ui)")
 		return
 	}
 	link, err := s.page.Link(r, auth.From(r.Context()))
 	if err != nil {
-		respondProblem(w, http.StatusConflict, err.Error())
+		answer.Problem(w, http.StatusConflict, err.Error())
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	respondJSON(w, http.StatusCreated, link)
+	answer.JSON(w, http.StatusCreated, link)
 }
 
 // pageView is what the web page may ask of the reconciler.

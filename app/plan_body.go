@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 )
 
@@ -86,16 +87,16 @@ func respondUnplanned(w http.ResponseWriter, err error) {
 	var large *admission.TooLargeError
 	switch {
 	case errors.As(err, &whole):
-		respondProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", whole.Limit))
+		answer.Problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", whole.Limit))
 	case errors.As(err, &part), errors.As(err, &large):
-		respondProblem(w, http.StatusRequestEntityTooLarge, err.Error())
+		answer.Problem(w, http.StatusRequestEntityTooLarge, err.Error())
 	case errors.Is(err, admission.ErrMemoryInUse):
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, admission.ErrTooManyPlans):
 		w.Header().Set("Retry-After", "5")
-		respondProblem(w, http.StatusTooManyRequests, err.Error())
+		answer.Problem(w, http.StatusTooManyRequests, err.Error())
 	default:
-		respondProblem(w, http.StatusBadRequest, err.Error())
+		answer.Problem(w, http.StatusBadRequest, err.Error())
 	}
 }
 

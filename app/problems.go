@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -241,5 +242,5 @@ func (s *Server) listProblems(w http.ResponseWriter, r *http.Request) {
 	if list == nil {
 		list = []reconciler.Problem{}
 	}
-	respondJSON(w, http.StatusOK, list)
+	answer.JSON(w, http.StatusOK, list)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -18,11 +19,11 @@ import (
 func (s *Server) listProjects(w http.ResponseWriter, r *http.Request) {
 	list, err := s.recon.View().Projects(r.Context())
 	if err != nil {
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	who := auth.From(r.Context())
-	respondJSON(w, http.StatusOK, slices.DeleteFunc(list, func(p reconciler.ProjectUse) bool { return !who.May(auth.Viewer, p.Name) }))
+	answer.JSON(w, http.StatusOK, slices.DeleteFunc(list, func(p reconciler.ProjectUse) bool { return !who.May(auth.Viewer, p.Name) }))
 }
 
 // namespaceFile is where Kubernetes tells a pod its namespace.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -79,7 +80,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 		by, err = localPusher(r.Context())
 	}
 	if err != nil {
-		respondProblem(w, http.StatusForbidden, err.Error())
+		answer.Problem(w, http.StatusForbidden, err.Error())
 		return
 	}
 	mirrored := s.Remote != "" && p.Repository == admission.DesiredRepository
@@ -107,7 +108,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	if p.Repository == admission.DesiredRepository && len(v.Problems) == 0 && !mirrored {
 		s.arrivals.pushed(s.branchRef(), p.Updates, began)
 	}
-	respondJSON(w, http.StatusOK, v)
+	answer.JSON(w, http.StatusOK, v)
 }
 
 // judgePush holds a push against the rights of who makes it, and then against the rules.
@@ -299,9 +300,9 @@ func decodeProposal(w http.ResponseWriter, r *http.Request, into any) bool {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		respondProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", maxProposal))
+		answer.Problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", maxProposal))
 	case err != nil:
-		respondProblem(w, http.StatusBadRequest, err.Error())
+		answer.Problem(w, http.StatusBadRequest, err.Error())
 	}
 	return err == nil
 }
@@ -316,5 +317,5 @@ func respondUnreviewed(w http.ResponseWriter, err error) {
 	if errors.Is(err, desired.ErrUnavailable) || errors.Is(err, audit.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) {
 		status = http.StatusServiceUnavailable
 	}
-	respondProblem(w, status, strings.TrimSpace(err.Error()))
+	answer.Problem(w, status, strings.TrimSpace(err.Error()))
 }

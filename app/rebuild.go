@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -103,7 +104,7 @@ func (s *Server) whole(next http.Handler) http.Handler {
 			defer cancel()
 			for !s.rebuilder.Whole() {
 				if wait(ctx, rebuildPause/10); ctx.Err() != nil {
-					respondProblem(w, http.StatusServiceUnavailable, "nothing was begun: the store can't be reached, or has lost records that are being put back from git; try again in a moment")
+					answer.Problem(w, http.StatusServiceUnavailable, "nothing was begun: the store can't be reached, or has lost records that are being put back from git; try again in a moment")
 					return
 				}
 			}

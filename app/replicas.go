@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -298,7 +299,7 @@ type Member struct {
 func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) {
 	list, err := members.List(r.Context(), s.store)
 	if err != nil {
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	dealt := s.dealt()
@@ -306,7 +307,7 @@ func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) {
 	for _, m := range list {
 		out = append(out, Member{Record: m, Self: m.Holder == s.member.Holder(), Instances: dealt[m.Holder]})
 	}
-	respondJSON(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 }
 
 // dealt is how many instances are dealt to each member.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
@@ -90,10 +91,10 @@ func (s *Server) newRollouts() (*automation.Rollouts, error) {
 func (s *Server) listRollouts(w http.ResponseWriter, r *http.Request) {
 	list, err := s.rollouts.List(r.Context())
 	if err != nil {
-		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	respondJSON(w, http.StatusOK, list)
+	answer.JSON(w, http.StatusOK, list)
 }
 
 // RolloutAsked is the body of a request for a rollout. Gate is needed to approve: what the caller saw.
@@ -114,25 +115,25 @@ func (s *Server) askRollout(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&asked); err != nil && !errors.Is(err, io.EOF) {
-		respondProblem(w, http.StatusBadRequest, err.Error())
+		answer.Problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	name, action := r.PathValue("name"), r.PathValue("action")
 	if !slices.Contains(automation.RolloutActions(), action) {
-		respondProblem(w, http.StatusNotFound, "a rollout can't be asked to "+action+"; it can be asked to: "+strings.Join(automation.RolloutActions(), ", "))
+		answer.Problem(w, http.StatusNotFound, "a rollout can't be asked to "+action+"; it can be asked to: "+strings.Join(automation.RolloutActions(), ", "))
 		return
 	}
 	who := auth.From(r.Context())
 	commit, err := pageRollouts{s}.Ask(r.Context(), automation.RolloutAsk{Name: name, Action: action, Gate: asked.Gate, Instance: asked.Instance, By: who.String(), Author: sol.Author(who)})
 	switch {
 	case errors.Is(err, automation.ErrNoRollout):
-		respondProblem(w, http.StatusNotFound, err.Error())
+		answer.Problem(w, http.StatusNotFound, err.Error())
 	case errors.Is(err, automation.ErrRolloutState):
-		respondProblem(w, http.StatusConflict, err.Error())
+		answer.Problem(w, http.StatusConflict, err.Error())
 	case err != nil:
 		respondUnreviewed(w, err)
 	default:
-		respondJSON(w, http.StatusOK, RolloutAnswer{Commit: commit})
+		answer.JSON(w, http.StatusOK, RolloutAnswer{Commit: commit})
 	}
 }
 

@@ -3,12 +3,13 @@ package app
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/jibe-vnfm/jibe/app/listener"
 )
 
 // run serves until ctx ends; work is what the parts live in.
@@ -19,7 +20,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := defaultLimits().server(handler, s.Log)
+	server := s.listener.Server(handler, s.callersCertificates())
 	local, hooks, err := s.pushHookServer(work)
 	if err != nil {
 		return err
@@ -66,19 +67,8 @@ func (s *Server) run(ctx, work context.Context) error {
 		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, keep: s.KeepOperations, log: s.Log}).run)
 	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
-	if s.certificate != nil {
-		server.TLSConfig = tlsConfig(s.certificate)
-		if s.clientCAs != nil {
-			s.clientCAs.Configure(server.TLSConfig)
-		}
-		g.Go(func() error { return s.certificate.run(gctx) })
-	}
-	g.Go(func() error {
-		if s.certificate != nil {
-			return closed(server.ServeTLS(s.listener, "", ""))
-		}
-		return closed(server.Serve(s.listener))
-	})
+	g.Go(func() error { return s.listener.Run(gctx) })
+	g.Go(func() error { return s.listener.Serve(server) })
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -111,6 +101,14 @@ func closed(err error) error {
 	return err
 }
 
+// callersCertificates ask callers for their certificates; nil where they need none.
+func (s *Server) callersCertificates() listener.Callers {
+	if s.clientCAs == nil {
+		return nil
+	}
+	return s.clientCAs
+}
+
 // moved is called when the desired repository's branch has moved.
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
@@ -136,9 +134,7 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 func (s *Server) close(ctx context.Context) error {
 	var errs []error
 	if s.listener != nil {
-		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.listener.Close())
 	}
 	if s.repo != nil {
 		errs = append(errs, s.repo.Close())
@@ -158,4 +154,4 @@ func (s *Server) close(ctx context.Context) error {
 }
 
 // Address is where the API listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+func (s *Server) Address() string { return s.listener.Address() }

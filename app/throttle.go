@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/internal/lru"
@@ -102,7 +103,7 @@ func (t *throttle) begin(r *http.Request, source netip.Addr) (*attempt, time.Dur
 	}
 	header := r.Header.Get("Authorization")
 	a.credentials = t.hash("credentials", header+"\x00"+r.Header.Get("X-Auth-Token"))
-	a.keys = []string{"address " + network(source).String()}
+	a.keys = []string{"address " + listener.Network(source).String()}
 	if claimed, guessable := claimOf(r, header); claimed != "" {
 		a.claim = t.hash("claim", claimed)
 		if guessable {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/forge"
 )
 
@@ -108,5 +109,5 @@ func (h *webhook) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if h.lines.Allow() {
 		h.server.Log.WarnContext(r.Context(), "a call of /webhook was refused", "address", addressText(h.server.entrance.source(r)), "error", err)
 	}
-	respondProblem(w, status, err.Error())
+	answer.Problem(w, status, err.Error())
 }

@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/app/answer"
 )
 
 // limits are what a client may take of the server. Who is slower, or sends more, loses its
@@ -49,7 +51,7 @@ func (l limits) server(h http.Handler, log *slog.Logger) *http.Server {
 func (l limits) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.RequestURI) > l.uri {
-			respondProblem(w, http.StatusRequestURITooLong, fmt.Sprintf("the URI has %d bytes, and may have %d", len(r.RequestURI), l.uri))
+			answer.Problem(w, http.StatusRequestURITooLong, fmt.Sprintf("the URI has %d bytes, and may have %d", len(r.RequestURI), l.uri))
 			return
 		}
 		// A server that can't set deadlines is none that listens for clients.
@@ -68,9 +70,9 @@ func (l limits) bound(next http.Handler) http.Handler {
 	})
 }
 
-// unbound has the limit of the body's time hold for each part of it, in place of the whole, for
+// Unbound has the limit of the body's time hold for each part of it, in place of the whole, for
 // clients that are known and whose uploads are as large as they are.
-func unbound(w http.ResponseWriter) {
+func Unbound(w http.ResponseWriter) {
 	for {
 		if bound, ok := w.(*boundWriter); ok {
 			if bound.body != nil {

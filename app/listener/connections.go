@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"log/slog"
@@ -103,12 +103,12 @@ func addressOf(c net.Conn) netip.Addr {
 	if !ok {
 		return netip.Addr{}
 	}
-	return network(a.AddrPort().Addr())
+	return Network(a.AddrPort().Addr())
 }
 
-// network is the address itself or, of IPv6, its network of 64 bits: who has one address there has
+// Network is the address itself or, of IPv6, its network of 64 bits: who has one address there has
 // 2^64.
-func network(a netip.Addr) netip.Addr {
+func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() && !a.IsLoopback() {
 		p, _ := a.Prefix(64) // which every such address has

@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func http2Server(t *testing.T) (address string, c *counted) {
 	t.Helper()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	issue(t, certFile, keyFile, 1)
+	kit.Issue(t, certFile, keyFile, 1)
 	cert, err := newCertificate(certFile, keyFile, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

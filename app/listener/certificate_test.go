@@ -1,16 +1,9 @@
-package app
+package listener
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -18,41 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
-
-// Issue is issue, for tests from outside.
-var Issue = issue
-
-// issue writes a certificate with this number and its key to the files.
-func issue(t *testing.T, certFile, keyFile string, number int64) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "jibe"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(name+".new", pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(name+".new", name); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // shown is the number of the certificate that the server shows, in a handshake as the client wants
 // it.
@@ -93,7 +54,7 @@ func TestARenewedCertificateIsShownWithoutARestartAndABrokenOneIsNot(t *testing.
 	if _, err := newCertificate(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a certificate that isn't there was taken")
 	}
-	issue(t, certFile, keyFile, 1)
+	kit.Issue(t, certFile, keyFile, 1)
 	var log syncBuffer
 	c, err := newCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
@@ -109,14 +70,14 @@ func TestARenewedCertificateIsShownWithoutARestartAndABrokenOneIsNot(t *testing.
 		})
 	}
 	shows(1)
-	issue(t, certFile, keyFile, 2)
+	kit.Issue(t, certFile, keyFile, 2)
 	shows(2)
 	if err := os.WriteFile(certFile, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	kit.Until(t, "the log tells of the broken file", func() bool { return strings.Contains(log.String(), "wasn't renewed") })
 	shows(2)
-	issue(t, certFile, keyFile, 3)
+	kit.Issue(t, certFile, keyFile, 3)
 	shows(3)
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		if _, err := shown(address, &tls.Config{MinVersion: version, MaxVersion: version}); (err == nil) != want {
@@ -137,25 +98,25 @@ func TestPlainHTTPIsRefusedWhereOtherMachinesReachIt(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Listen: "127.0.0.1:0"}, ""},
-		{Options{Listen: "127.9.9.9:0"}, ""},
-		{Options{Listen: "[::1]:0"}, ""},
-		{Options{Listen: "localhost:0"}, ""},
-		{Options{Listen: ":9890"}, "--allow-plain-http"},
-		{Options{Listen: "0.0.0.0:9890"}, "--allow-plain-http"},
-		{Options{Listen: "[::]:9890"}, "--allow-plain-http"},
-		{Options{Listen: "192.0.2.1:9890"}, "--allow-plain-http"},
-		{Options{Listen: "vnfm.example:9890"}, "--allow-plain-http"},
-		{Options{Listen: "[::ffff:192.0.2.1]:9890"}, "--allow-plain-http"},
-		{Options{Listen: "0.0.0.0:9890", AllowPlainHTTP: true}, ""},
-		{Options{Listen: "0.0.0.0:9890", TLSCert: "x"}, ""},
-		{Options{Listen: "0.0.0.0:9890", TLSCert: "x", InsecureDev: true}, "--insecure-dev"},
-		{Options{Listen: "0.0.0.0:9890", AllowPlainHTTP: true, InsecureDev: true}, "--insecure-dev"},
-		{Options{Listen: "127.0.0.1:9890", InsecureDev: true}, ""},
+		{Options{Address: "127.0.0.1:0"}, ""},
+		{Options{Address: "127.9.9.9:0"}, ""},
+		{Options{Address: "[::1]:0"}, ""},
+		{Options{Address: "localhost:0"}, ""},
+		{Options{Address: ":9890"}, "--allow-plain-http"},
+		{Options{Address: "0.0.0.0:9890"}, "--allow-plain-http"},
+		{Options{Address: "[::]:9890"}, "--allow-plain-http"},
+		{Options{Address: "192.0.2.1:9890"}, "--allow-plain-http"},
+		{Options{Address: "vnfm.example:9890"}, "--allow-plain-http"},
+		{Options{Address: "[::ffff:192.0.2.1]:9890"}, "--allow-plain-http"},
+		{Options{Address: "0.0.0.0:9890", AllowPlainHTTP: true}, ""},
+		{Options{Address: "0.0.0.0:9890", CertFile: "x"}, ""},
+		{Options{Address: "0.0.0.0:9890", CertFile: "x", InsecureDev: true}, "--insecure-dev"},
+		{Options{Address: "0.0.0.0:9890", AllowPlainHTTP: true, InsecureDev: true}, "--insecure-dev"},
+		{Options{Address: "127.0.0.1:9890", InsecureDev: true}, ""},
 	} {
-		err := c.o.checkListen()
+		err := c.o.Check()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.o.Listen, err)
+			t.Errorf("%+v: %v", c.o.Address, err)
 		}
 	}
 	// A name is as good as what it turned out to be.
@@ -164,7 +125,7 @@ func TestPlainHTTPIsRefusedWhereOtherMachinesReachIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := (Options{Listen: "localhost:0"}).checkListening(l); err == nil {
+	if err := (Options{Address: "localhost:0"}).checkListening(l); err == nil {
 		t.Error("a server listens everywhere by a name of this machine")
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"bytes"
@@ -118,17 +118,17 @@ func tlsConfig(c *certificate) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// checkListen refuses what anybody on the way could read or answer, unless that was allowed.
-func (o Options) checkListen() error {
-	if loopback(o.Listen) {
+// Check refuses what anybody on the way could read or answer, unless that was allowed.
+func (o Options) Check() error {
+	if loopback(o.Address) {
 		return nil
 	}
 	if o.InsecureDev {
-		return fmt.Errorf("--insecure-dev lets everyone in, and --listen %s is reached from other machines: listen on 127.0.0.1", o.Listen)
+		return fmt.Errorf("--insecure-dev lets everyone in, and --listen %s is reached from other machines: listen on 127.0.0.1", o.Address)
 	}
-	if o.TLSCert == "" && !o.AllowPlainHTTP {
+	if o.CertFile == "" && !o.AllowPlainHTTP {
 		return fmt.Errorf("--listen %s is reached from other machines, which would send their tokens in clear: give a certificate with --tls-cert and --tls-key, "+
-			"or listen on 127.0.0.1 behind a proxy that has one; where the network between is trusted, --allow-plain-http allows it", o.Listen)
+			"or listen on 127.0.0.1 behind a proxy that has one; where the network between is trusted, --allow-plain-http allows it", o.Address)
 	}
 	return nil
 }
@@ -147,17 +147,10 @@ func loopback(listen string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// checkListening is checkListen for the address that a name turned out to be.
+// checkListening is [Options.Check] for the address that a name turned out to be.
 func (o Options) checkListening(l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		o.Listen = net.JoinHostPort(a.IP.String(), "0")
+		o.Address = net.JoinHostPort(a.IP.String(), "0")
 	}
-	return o.checkListen()
-}
-
-func (s *Server) scheme() string {
-	if s.TLSCert != "" {
-		return "https"
-	}
-	return "http"
+	return o.Check()
 }

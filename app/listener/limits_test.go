@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"bufio"
@@ -248,7 +248,7 @@ func TestAnUploadTakesAsLongAsItGoesOnAndNoLongerThanAllMayTake(t *testing.T) {
 		upload := func(all, part, pause time.Duration, parts int) (took time.Duration, err error) {
 			done := make(chan error, 1)
 			p := listen(t, roomy(limits{body: part, upload: all}), func(w http.ResponseWriter, r *http.Request) {
-				unbound(&recordedWriter{ResponseWriter: w}) // as it is reached by way of others
+				Unbound(wrapped{w}) // as it is reached by way of others
 				_, err := io.Copy(io.Discard, r.Body)
 				done <- err
 			})
@@ -284,3 +284,9 @@ func TestAnUploadTakesAsLongAsItGoesOnAndNoLongerThanAllMayTake(t *testing.T) {
 		}
 	})
 }
+
+// wrapped is an answer that another one wraps.
+type wrapped struct{ http.ResponseWriter }
+
+// Unwrap is for [Unbound].
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
