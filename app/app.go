@@ -19,9 +19,9 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
+	"github.com/jibe-vnfm/jibe/app/entrance"
 	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/app/metrics"
-	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -69,7 +69,7 @@ type Options struct {
 	Prometheus PrometheusOptions
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
-	Audit       AuditOptions
+	Audit       entrance.AuditOptions
 	// Started is what of the way in which the process was started gives power, for the audit log.
 	Started  string
 	Keystone Keystone
@@ -163,9 +163,8 @@ type Server struct {
 	rollouts   *automation.Rollouts
 	notify     *notify.Service
 	auth       auth.Authenticator
-	audit      *recorder
-	auditFile  *audit.File
-	entrance   *entrance
+	audit      *entrance.Recorder
+	entrance   *entrance.Entrance
 	webhook    *webhook
 	forge      forge.Client     // nil where no forge is told
 	reporter   *report.Reporter // likewise
@@ -231,10 +230,10 @@ func (s *Server) open(ctx context.Context) error {
 	if s.keeper, err = s.openKeeper(); err != nil {
 		return err
 	}
-	if err := s.openAudit(); err != nil {
+	if s.audit, err = entrance.Open(s.data.Path, s.keeper.Derive(datadir.AuditPurpose), s.Audit, s.Version, s.Started, s.Log); err != nil {
 		return err
 	}
-	if s.entrance, err = s.newEntrance(); err != nil {
+	if s.entrance, err = entrance.New(s.Audit.TrustedProxies, s.audit, s.Log); err != nil {
 		return err
 	}
 	if s.webhook, err = s.newWebhook(); err != nil {
@@ -243,7 +242,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.auth, err = s.authenticator(); err != nil {
 		return err
 	}
-	s.auth = judged{s.auth}
+	s.auth = entrance.Judged{Authenticator: s.auth}
 	s.egress = s.newGuard()
 	if s.forge, err = forgeClient(s.Options, s.egress.ForConfigured()); err != nil {
 		return err
@@ -289,7 +288,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	options := gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, AcceptHead: s.AcceptHead, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.Git, Held: s.meters.Held,
+		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(datadir.GitPurpose), Observe: s.meters.Git, Held: s.meters.Held,
 	}
 	s.together(&options)
 	if s.repo, err = gitrepo.Open(ctx, options); err != nil {
@@ -393,11 +392,11 @@ func (s *Server) wire(ctx context.Context) error {
 			_, err := sol.Resolve(ctx, s.repo, s.proposed(), s.at, s.oplog, s.Log, op)
 			return err
 		},
-		Overridden: s.auditOverride,
+		Overridden: s.audit.Overridden,
 		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
 		Hooks: s.meters.Hooks(s.hookRunner(ctx)), Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
-		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.auditMerged,
+		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.audit.Merged,
 	}
 	if s.proposals != nil {
 		config.Proposals = s.proposals
@@ -428,7 +427,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Rolled: s.rolled, PullRequests: s.forge != nil,
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
-	if err := s.listener.Listen(s.data, s.entrance.trusts); err != nil {
+	if err := s.listener.Listen(s.data, s.entrance.Trusts); err != nil {
 		return err
 	}
 	if s.BaseURL == "" {
@@ -437,7 +436,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.notify, err = s.newNotify(); err != nil {
 		return err
 	}
-	s.meters.Register(s.entrance.failures, s.webhook.outcomes, s.audit.left)
+	s.meters.Register(append(append(s.entrance.Collectors(), s.audit.Collectors()...), s.webhook.outcomes)...)
 	s.meters.Scrape(s.sources())
 	return nil
 }

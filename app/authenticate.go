@@ -2,14 +2,12 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 
-	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 )
 
@@ -36,17 +34,6 @@ type OIDC struct {
 	RolesFile                            string
 }
 
-// identitiesChanged records that somebody on the host has changed who is let in.
-func (s *Server) identitiesChanged(err error) {
-	r := audit.Record{Issuer: auth.IssuerHost, Action: "reload", Object: "tokens.yaml", Outcome: audit.Done}
-	if err != nil {
-		r.Outcome, r.Reason = audit.Failed, "it can't be used: the log of the process says why"
-	}
-	if err := s.audit.Record(context.Background(), r); err != nil {
-		s.Log.Error("change of the token file not recorded", "error", err)
-	}
-}
-
 // authenticator finds out who callers are, in all the ways that the options name.
 func (s *Server) authenticator() (auth.Authenticator, error) {
 	if s.InsecureDev {
@@ -59,7 +46,7 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 	if s.identities, err = auth.OpenIdentities(s.tokensFile(), s.Log); err != nil {
 		return nil, err
 	}
-	s.identities.OnReload(s.identitiesChanged)
+	s.identities.OnReload(s.audit.IdentitiesChanged)
 	callers := &auth.Callers{Identities: s.identities}
 	if s.ClientCA != "" {
 		if s.TLSCert == "" {
@@ -76,7 +63,7 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 	if callers.Keystone, err = s.Keystone.open(s); err != nil {
 		return nil, err
 	}
-	s.entrance.throttle.genuine = callers.Genuine
+	s.entrance.Knows(callers.Genuine)
 	return callers, nil
 }
 

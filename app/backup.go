@@ -130,7 +130,7 @@ func (s *Server) hostOnly(action string, next http.HandlerFunc) http.HandlerFunc
 		}
 		if action != "" {
 			err := s.audit.Record(r.Context(), audit.Record{Identity: by.who.Name, Issuer: auth.IssuerHost, Action: action, Outcome: audit.Done})
-			if err != nil && !s.audit.anyway {
+			if err != nil && !s.audit.Unaudited() {
 				answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 				return
 			}

@@ -41,10 +41,10 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 			return lookAt(ctx, v, s.keeper, s.Reach.KubeconfigExec, s.egress.ForConfigured(), s.Log)
 		},
 		Audit: func(context.Context) (string, error) {
-			if err := s.auditFile.Ready(); err != nil {
+			if err := s.audit.File().Ready(); err != nil {
 				return "", err
 			}
-			return "it is written, and stands at record " + fmt.Sprint(s.auditFile.End().Seq), nil
+			return "it is written, and stands at record " + fmt.Sprint(s.audit.File().End().Seq), nil
 		},
 		Hooks: confinedHere(s.Confinement), HooksAllowed: s.AllowHooks.String() != "",
 		Health: s.health,

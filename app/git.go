@@ -18,18 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
-	"github.com/jibe-vnfm/jibe/desired/secret"
 )
-
-// gitPurpose is what the key is for that authenticates Jibe's own commits, and the notes of who
-// pushed.
-const gitPurpose = "pushes and commits"
-
-// GitKey is the key by which commits and notes of a data directory's desired repository are
-// authenticated. It is derived from the installation's secret key, which lock opens.
-func GitKey(data string, lock secret.LockOptions) ([]byte, error) {
-	return derivedKey(data, lock, gitPurpose)
-}
 
 // git serves the local repositories to callers who may have them, by real git. They send the
 // token as a password.

@@ -12,6 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/jibe-vnfm/jibe/app/answer"
+	"github.com/jibe-vnfm/jibe/app/entrance"
 	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -24,7 +25,7 @@ import (
 // sources are what is asked at each scrape.
 func (s *Server) sources() metrics.Sources {
 	out := metrics.Sources{
-		Repo: s.repo, Operations: s.oplog, View: s.recon.View(), Packages: s.packages, Subscriptions: s.notify, Rollouts: s.rollouts, Audit: s.auditFile, Member: s.member,
+		Repo: s.repo, Operations: s.oplog, View: s.recon.View(), Packages: s.packages, Subscriptions: s.notify, Rollouts: s.rollouts, Audit: s.audit.File(), Member: s.member,
 		Problems: s.problems.list, Writable: s.disk.health, Owned: s.recon.Owned, Reporter: s.reporter, Exporter: s.exporter,
 		Store: s.data.Store(), Backup: filepath.Join(s.data.Path, backup.LastFile),
 	}
@@ -72,12 +73,12 @@ func (s *Server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.entrance.wrap(s.traceRequests(guarded)), nil
+	return s.entrance.Wrap(s.traceRequests(guarded)), nil
 }
 
 // health returns why the process can't do all of its work.
 func (s *Server) health() error {
-	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.sessionHealth(), s.audit.health())
+	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.sessionHealth(), s.audit.Health())
 }
 
 // ready reports whether the desired repository can be read and followed, and whether it and
@@ -106,7 +107,7 @@ func (s *Server) showsReasons(r *http.Request) bool {
 	if s.OpenMetrics || s.InsecureDev {
 		return true
 	}
-	if !presented(r) && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+	if !entrance.Presented(r) && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
 		return false // a probe is no failed login
 	}
 	who, err := s.auth.Authenticate(r)

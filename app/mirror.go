@@ -33,7 +33,7 @@ func (s *Server) checkMirrored(ctx context.Context, p *admission.Push) ([]*desir
 
 // acceptMirrored lets the hook that is to push it on ask for that. Who pushes is written down then.
 func (s *Server) acceptMirrored(p *admission.Push) error {
-	if err := s.audit.health(); err != nil {
+	if err := s.audit.Health(); err != nil {
 		return err
 	}
 	if p.ID != "" && !s.pushes.lands(p.ID) {

@@ -2,14 +2,13 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app/answer"
-	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/app/entrance"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -97,8 +96,8 @@ func (v pageView) Problems() []desired.Problem {
 type pageGate struct{ *Server }
 
 // with is the request with the credential, as the API would get it.
-func (g pageGate) with(r *http.Request, c ui.Credential, a *attempt) *http.Request {
-	as := r.Clone(withAttempt(r.Context(), a))
+func (g pageGate) with(r *http.Request, c ui.Credential) *http.Request {
+	as := r.Clone(entrance.Aside(r.Context()))
 	as.Header.Del("Authorization")
 	as.Header.Del("X-Auth-Token")
 	if c.Header != "" {
@@ -110,33 +109,25 @@ func (g pageGate) with(r *http.Request, c ui.Credential, a *attempt) *http.Reque
 // Login implements [ui.Gate]: what is typed into the form is throttled, counted and logged as what
 // comes in a header is.
 func (g pageGate) Login(r *http.Request, c ui.Credential) (auth.Identity, error) {
-	source := g.entrance.source(r)
-	a, wait := g.entrance.throttle.begin(g.with(r, c, nil), source)
+	who, wait, err := g.entrance.Login(r, g.with(r, c), g.auth)
 	if wait > 0 {
-		g.entrance.failed(r, failedOften, a, source)
-		audit.Note(r.Context(), func(rec *audit.Record) { rec.Reason = "too many wrong credentials before" + claimText(a) })
 		return auth.Identity{}, &ui.ThrottledError{Wait: wait}
-	}
-	defer g.entrance.throttle.end(a)
-	who, err := g.auth.Authenticate(g.with(r, c, a))
-	if errors.Is(err, auth.ErrUnauthenticated) {
-		g.entrance.failed(r, failedWrong, a, source)
 	}
 	return who, err
 }
 
 // Again implements [ui.Gate].
 func (g pageGate) Again(r *http.Request, c ui.Credential) (auth.Identity, error) {
-	return g.auth.Authenticate(g.with(r, c, nil))
+	return g.auth.Authenticate(g.with(r, c))
 }
 
 // Ambient implements [ui.Gate]. A request without a header isn't one that failed to log in: the
 // answer is the form.
 func (g pageGate) Ambient(r *http.Request) (auth.Identity, error) {
-	if presented(r) {
+	if entrance.Presented(r) {
 		return g.auth.Authenticate(r)
 	}
-	return g.auth.Authenticate(g.with(r, ui.Credential{}, nil))
+	return g.auth.Authenticate(g.with(r, ui.Credential{}))
 }
 
 // toPage leads browsers from the server's root to the page; others are answered as ever.

@@ -138,12 +138,3 @@ func (p *proposals) Withdraw(op *lcm.Operation, tell func()) (done bool, err err
 
 // Forget implements [reconciler.Proposals].
 func (p *proposals) Forget(operation string) { p.keeper.Forget(lcm.ProposalBranch(operation)) }
-
-// auditMerged records that a request was let go on, by whoever has merged its pull request.
-func (s *Server) auditMerged(ctx context.Context, op *lcm.Operation, by string) {
-	r := audit.Record{Identity: by, Action: "merge", Object: fmt.Sprintf("%s of VNF instance %s", op.Type, op.Instance), Outcome: audit.Done,
-		Reason: fmt.Sprintf("merges what %s asked for", cmp.Or(op.RequestedBy, "somebody")), Commit: op.After.Commit, Result: "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}
-	if err := s.audit.Record(ctx, r); err != nil {
-		s.Log.ErrorContext(ctx, "the merge of a request is not recorded", "operation", op.ID, "error", err)
-	}
-}

@@ -21,7 +21,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -192,7 +191,7 @@ type acceptedPush struct {
 
 // acceptPush writes down who pushed before git is told to take the push.
 func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) error {
-	if err := s.audit.health(); err != nil {
+	if err := s.audit.Health(); err != nil {
 		return err
 	}
 	if p.Repository == admission.DesiredRepository && gitrepo.Lands(p.Updates) {
@@ -215,7 +214,7 @@ func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) e
 	if p.ID != "" && !s.pushes.accept(p.ID, &acceptedPush{pusher: by, repository: p.Repository, updates: p.Updates, rewrites: p.Rewrites}) {
 		return errNoPush
 	}
-	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, "", p.Rewrites...); err != nil && !s.audit.anyway {
+	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, "", p.Rewrites...); err != nil && !s.audit.Unaudited() {
 		return err
 	}
 	return nil
@@ -231,7 +230,7 @@ func (s *Server) auditRefusedPush(ctx context.Context, by pusher, p *admission.P
 	if len(p.Updates) > 0 {
 		r.Object, r.Commit = p.Repository+" "+p.Updates[0].Ref, p.Updates[0].New
 	}
-	s.audit.refused(ctx, r)
+	s.audit.Refused(ctx, r)
 }
 
 // pushEnded tells the audit log of what git didn't take although it was told to.
@@ -276,16 +275,6 @@ func (s *Server) auditPush(ctx context.Context, by pusher, repository string, up
 		}
 	}
 	return nil
-}
-
-// auditOverride records that an administrator's commit has an operation begin outside of its windows. A request
-// that does so has a record of its own.
-func (s *Server) auditOverride(ctx context.Context, op *lcm.Operation, by, reason string) {
-	r := audit.Record{Identity: by, Action: "override", Object: fmt.Sprintf("%s of VNF instance %s", op.Type, op.Instance), Outcome: audit.Done,
-		Reason: "overrides maintenance windows: " + reason, Commit: op.After.Commit, Result: "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}
-	if err := s.audit.Record(ctx, r); err != nil {
-		s.Log.ErrorContext(ctx, "override not recorded", "operation", op.ID, "error", err)
-	}
 }
 
 // mostRecorded is how many refs of one push have a record of their own.

@@ -246,7 +246,7 @@ func (s *Server) recordRestored(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if recorded, err := s.audit.restored(rec.Value, restoredKey+" in the store"); err != nil || !recorded {
+	if recorded, err := s.audit.Restored(rec.Value, restoredKey+" in the store"); err != nil || !recorded {
 		return err // the note stays for another start
 	}
 	_, err = s.store.Put(ctx, store.Record{Key: restoredKey, Version: rec.Version, Delete: true})

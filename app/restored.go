@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -21,10 +19,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
-
-// restoredFile is the name of the file in a data directory with the records of restores that the
-// audit log is still to get, one a line.
-const restoredFile = "restored.jsonl"
 
 // Restoring says what is restored, and where. From and Data or Store are required.
 type Restoring struct {
@@ -55,7 +49,7 @@ func Restore(ctx context.Context, r io.Reader, o Restoring, identities ...backup
 			what = "the records in Redis are"
 		}
 		note := audit.Record{
-			Time: time.Now(), Identity: hostUser(), Issuer: auth.IssuerHost, Action: "restore", Object: o.From, Outcome: audit.Done,
+			Time: time.Now(), Identity: audit.HostUser(), Issuer: auth.IssuerHost, Action: "restore", Object: o.From, Outcome: audit.Done,
 			Reason: fmt.Sprintf("%s that of %s now, by jibe %s; the backup's file has the SHA-256 %x", what, m.Taken.UTC().Format(time.RFC3339Nano), m.Jibe, sum.Sum(nil)),
 		}
 		var err error
@@ -104,7 +98,7 @@ func ownAuditLog(dir string) (key []byte, err error) {
 	if !datadir.Exists(AuditFile(dir)) {
 		return nil, errors.New("the backup has no audit log")
 	}
-	if key, err = derivedKey(dir, secret.LockOptions{}, auditPurpose); err != nil {
+	if key, err = datadir.DerivedKey(dir, secret.LockOptions{}, datadir.AuditPurpose); err != nil {
 		return nil, err
 	}
 	end, err := audit.ReadHead(AuditHead(dir), key)
@@ -117,7 +111,7 @@ func ownAuditLog(dir string) (key []byte, err error) {
 
 // noteRestore adds a record to those that the audit log is still to get.
 func noteRestore(dir string, r audit.Record) error {
-	file := filepath.Join(dir, restoredFile)
+	file := filepath.Join(dir, datadir.RestoredFile)
 	noted, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("note the restore for the audit log: %w", err)
@@ -130,46 +124,4 @@ func noteRestore(dir string, r audit.Record) error {
 		return fmt.Errorf("note the restore for the audit log: %w", err)
 	}
 	return nil
-}
-
-// restores records the restores that are noted in a data directory. Where the process ends before
-// the note is gone, they are recorded once more: rather that than not at all.
-func (a *recorder) restores(data string) error {
-	file := filepath.Join(data, restoredFile)
-	noted, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("restores that the audit log is to get: %w", err)
-	}
-	if recorded, err := a.restored(noted, file); err != nil || !recorded {
-		return err // the note stays for another start
-	}
-	if err := os.Remove(file); err != nil {
-		return fmt.Errorf("restores that the audit log has got: %w", err)
-	}
-	return nil
-}
-
-// restored records restores that are noted at a place, one a line. It returns false where they can't be
-// recorded, and that is no reason not to go on.
-func (a *recorder) restored(noted []byte, at string) (recorded bool, err error) {
-	lines := bufio.NewScanner(bytes.NewReader(noted))
-	for lines.Scan() {
-		var r audit.Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			r = audit.Record{Object: at, Outcome: audit.Failed, Reason: "it isn't known who restored which backup: " + err.Error()}
-		}
-		r.Action, r.Issuer = "restore", auth.IssuerHost
-		if err := a.Record(context.Background(), r); err != nil {
-			if a.anyway {
-				err = nil
-			}
-			return false, err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return false, fmt.Errorf("restores that the audit log is to get, in %s: %w", at, err)
-	}
-	return true, nil
 }

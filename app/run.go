@@ -57,7 +57,7 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.uploads.run(gctx) })
 		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
 	}
-	g.Go(func() error { return s.runAudit(gctx) })
+	g.Go(func() error { return s.audit.Run(gctx) })
 	g.Go(func() error { return s.runTraces(gctx) })
 	if s.page != nil {
 		server.RegisterOnShutdown(s.page.Close)
@@ -145,7 +145,9 @@ func (s *Server) close(ctx context.Context) error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
-	errs = append(errs, s.closeAudit())
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
+	}
 	if s.data != nil {
 		_ = os.Remove(s.data.Hooks()) // empty, or not there: no hook runs any more
 		errs = append(errs, s.data.Close())

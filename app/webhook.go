@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/jibe-vnfm/jibe/app/answer"
+	"github.com/jibe-vnfm/jibe/app/entrance"
 	"github.com/jibe-vnfm/jibe/forge"
 )
 
@@ -107,7 +108,7 @@ func (h *webhook) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	h.outcomes.WithLabelValues(outcome).Inc()
 	if h.lines.Allow() {
-		h.server.Log.WarnContext(r.Context(), "a call of /webhook was refused", "address", addressText(h.server.entrance.source(r)), "error", err)
+		h.server.Log.WarnContext(r.Context(), "a call of /webhook was refused", "address", entrance.AddressText(h.server.entrance.Source(r)), "error", err)
 	}
 	answer.Problem(w, status, err.Error())
 }

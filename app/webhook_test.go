@@ -7,11 +7,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/app/entrance"
 )
 
 func TestWithoutASecretTheWebhookTakesNothing(t *testing.T) {
 	t.Parallel()
-	s := &Server{Options: Options{Log: slog.New(slog.DiscardHandler)}, entrance: &entrance{}}
+	s := &Server{Options: Options{Log: slog.New(slog.DiscardHandler)}, entrance: &entrance.Entrance{}}
 	h, err := s.newWebhook()
 	if err != nil {
 		t.Fatal(err)

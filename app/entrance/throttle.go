@@ -1,4 +1,4 @@
-package app
+package entrance
 
 import (
 	"context"
@@ -89,8 +89,8 @@ const (
 
 type attemptKey struct{}
 
-// presented says whether a request has credentials.
-func presented(r *http.Request) bool {
+// Presented says whether a request has credentials.
+func Presented(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "" || r.Header.Get("X-Auth-Token") != ""
 }
 
@@ -98,7 +98,7 @@ func presented(r *http.Request) bool {
 // attempt that MUST be ended.
 func (t *throttle) begin(r *http.Request, source netip.Addr) (*attempt, time.Duration) {
 	a := &attempt{}
-	if !presented(r) {
+	if !Presented(r) {
 		return a, 0
 	}
 	header := r.Header.Get("Authorization")
@@ -223,11 +223,11 @@ func claimOf(r *http.Request, header string) (name string, guessable bool) {
 // seconds are a duration for Retry-After: whole ones, and at least one.
 func seconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
-// judged is the authenticator whose verdicts the throttle and the audit log learn.
-type judged struct{ auth.Authenticator }
+// Judged is the authenticator whose verdicts the throttle and the audit log learn.
+type Judged struct{ auth.Authenticator }
 
 // Authenticate implements [auth.Authenticator].
-func (j judged) Authenticate(r *http.Request) (auth.Identity, error) {
+func (j Judged) Authenticate(r *http.Request) (auth.Identity, error) {
 	who, err := j.Authenticator.Authenticate(r)
 	a, _ := r.Context().Value(attemptKey{}).(*attempt)
 	switch {
@@ -245,3 +245,6 @@ func (j judged) Authenticate(r *http.Request) (auth.Identity, error) {
 func withAttempt(ctx context.Context, a *attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }
+
+// Aside is a context in which what an authenticator says counts for no attempt.
+func Aside(ctx context.Context) context.Context { return withAttempt(ctx, nil) }

@@ -1,4 +1,4 @@
-package app
+package entrance
 
 import (
 	"crypto/rand"
@@ -81,16 +81,15 @@ func TestForgedJWTsLockNobodyOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	callers := &auth.Callers{Identities: identities, OIDC: issuer}
-	e := &entrance{throttle: newThrottle(throttleMemory), audit: newRecorder(&audit.Memory{}, false), spool: newSpoolBound(), log: slog.New(slog.DiscardHandler)}
+	e := &Entrance{throttle: newThrottle(throttleMemory), audit: newRecorder(&audit.Memory{}, false), spool: newSpoolBound(), log: slog.New(slog.DiscardHandler)}
 	e.throttle.genuine = callers.Genuine
-	s := &Server{}
-	fresh, err := s.newEntrance()
+	fresh, err := New(nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.failures, e.lines = fresh.failures, fresh.lines
-	served := e.wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := (judged{callers}).Authenticate(r); err != nil {
+	served := e.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := (Judged{callers}).Authenticate(r); err != nil {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))
