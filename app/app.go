@@ -20,6 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
 	"github.com/jibe-vnfm/jibe/app/entrance"
+	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/auth"
@@ -170,8 +171,8 @@ type Server struct {
 	reporter   *report.Reporter // likewise
 	proposals  *proposals       // likewise
 	delivered  *delivered       // likewise
-	pushes     pushes
-	hooking    sync.Mutex      // while hooks are written
+	hooks      *githooks.Hooks
+	git        *githooks.Service
 	backing    sync.Mutex      // while a backup is taken
 	ending     <-chan struct{} // closed when the process is told to end
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
@@ -309,10 +310,11 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.checkPackages(); err != nil {
 		return err
 	}
-	if err := s.installHook(s.data.Desired(), admission.DesiredRepository); err != nil {
+	s.hooks = &githooks.Hooks{Binary: s.Binary, Socket: s.data.Socket(), Packages: s.data.Packages(), Repo: s.repo}
+	if err := s.hooks.Install(s.data.Desired(), admission.DesiredRepository); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if err := s.installPackageHooks(); err != nil {
+	if err := s.hooks.InstallPackages(); err != nil {
 		return err
 	}
 	if err := s.syncPackages(ctx); err != nil {
@@ -425,6 +427,14 @@ func (s *Server) wire(ctx context.Context) error {
 			return forbiddenSettings(s.keeper, settings, known)
 		},
 		Rolled: s.rolled, PullRequests: s.forge != nil,
+	})
+	s.git = githooks.New(githooks.Config{
+		Repo: s.repo, Auth: s.auth, Audit: s.audit, Reviewer: s.reviewer, Hooks: s.hooks, Remote: s.Remote, Branch: cmp.Or(s.Branch, "main"), Desired: s.data.Desired(), Packages: s.data.Packages(),
+		ShareDesired: s.ShareDesired, SignedByPusher: s.Verify.Pusher, Signers: s.Verify.Desired,
+		Describe: func(ctx context.Context, l admission.Landing, u gitrepo.RefUpdate, signers string) (*admission.Push, error) {
+			return admission.DescribeLanding(ctx, s.repo.Reader, l, u, signers)
+		},
+		Rejected: s.meters.RejectedPush, Arrived: s.arrivals.pushed, Register: s.meters.Register, Log: s.Log,
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
 	if err := s.listener.Listen(s.data, s.entrance.Trusts); err != nil {

@@ -11,8 +11,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/app/listener"
-	"github.com/jibe-vnfm/jibe/audit"
-	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/store/redis"
@@ -117,26 +115,6 @@ func (s *Server) keptBackup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// hostOnly lets in, on the socket in the data directory, who could read the directory anyway, and
-// records what they ask for.
-func (s *Server) hostOnly(action string, next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		by, err := localPusher(r.Context())
-		if err != nil {
-			answer.Problem(w, http.StatusForbidden, err.Error())
-			return
-		}
-		if action != "" {
-			err := s.audit.Record(r.Context(), audit.Record{Identity: by.who.Name, Issuer: auth.IssuerHost, Action: action, Outcome: audit.Done})
-			if err != nil && !s.audit.Unaudited() {
-				answer.Problem(w, http.StatusServiceUnavailable, err.Error())
-				return
-			}
-		}
-		next(w, r)
-	}
 }
 
 // BackupStopped takes a backup of a data directory on which no server runs. It fails where one does. o is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.For(secret.ForVIMs()).Keep, Check: s.checkSettings, Reach: s.reachVIM}))
 	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.fresh(s.guardJibeAPI(s.jibeAPI())))
-	mux.Handle("/git/", s.git())
+	mux.Handle("/git/", s.git.Handler())
 	mux.Handle("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(s.meters.Handler()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer.Text(w, http.StatusOK, "ok\n") })
@@ -138,11 +137,6 @@ func (s *Server) guardMetrics(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
 }
 
 // settleTime lets the files of one push arrive before it is looked at.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -20,10 +21,6 @@ import (
 type Accepted struct {
 	Taken []*desired.Problem `json:"taken"`
 }
-
-// maxProposal bounds the body of a proposal, in bytes: one commit may change 100,000
-// instances.
-const maxProposal = 256 << 20
 
 // HeadHeader is the header of GET /jibe/v1/instances that names the commit of the desired
 // repository at which the server stands.
@@ -162,9 +159,19 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 			err = s.warnOfRights(who, p, v)
 		}
 		if err != nil {
-			respondUnreviewed(w, err)
+			answer.Unreviewed(w, err)
 			return
 		}
 		answer.JSON(w, http.StatusOK, v)
 	}
+}
+
+// warnOfRights adds to the verdict on a proposal what of it the caller may not push.
+func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admission.Verdict) error {
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return err
+	}
+	v.Warnings = append(v.Warnings, admission.Lacking(who, settings, *p.Touched)...)
+	return nil
 }

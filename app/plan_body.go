@@ -68,7 +68,7 @@ type planBody struct {
 
 // readPlan reads the body of a request that is to be planned; where it can't, it answers.
 func readPlan(w http.ResponseWriter, r *http.Request, hold *admission.Hold) (*admission.Proposal, bool) {
-	from := &partReader{Reader: http.MaxBytesReader(w, r.Body, maxProposal)}
+	from := &partReader{Reader: http.MaxBytesReader(w, r.Body, admission.MostSent)}
 	b := planBody{Decoder: json.NewDecoder(from), from: from, hold: hold}
 	b.DisallowUnknownFields()
 
@@ -82,22 +82,11 @@ func readPlan(w http.ResponseWriter, r *http.Request, hold *admission.Hold) (*ad
 
 // respondUnplanned answers for a body that can't be read, and a plan that can't be made now.
 func respondUnplanned(w http.ResponseWriter, err error) {
-	var whole *http.MaxBytesError
-	var part *errPartTooLarge
-	var large *admission.TooLargeError
-	switch {
-	case errors.As(err, &whole):
-		answer.Problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", whole.Limit))
-	case errors.As(err, &part), errors.As(err, &large):
+	if part := (*errPartTooLarge)(nil); errors.As(err, &part) {
 		answer.Problem(w, http.StatusRequestEntityTooLarge, err.Error())
-	case errors.Is(err, admission.ErrMemoryInUse):
-		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
-	case errors.Is(err, admission.ErrTooManyPlans):
-		w.Header().Set("Retry-After", "5")
-		answer.Problem(w, http.StatusTooManyRequests, err.Error())
-	default:
-		answer.Problem(w, http.StatusBadRequest, err.Error())
+		return
 	}
+	answer.Unplanned(w, err)
 }
 
 func (b planBody) proposal() (*admission.Proposal, error) {

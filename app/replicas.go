@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/rest"
@@ -247,7 +248,7 @@ func (s *Server) checkPackages() error {
 		return nil // that is shown as a problem, and has no repositories
 	}
 	if err := packages.LocalError(settings.Repositories); err != nil {
-		return fmt.Errorf("%w, on branch %s of %s; or serve with one process, without --store or --remote", err, cmp.Or(s.Branch, "main"), withoutCredentials(s.Remote))
+		return fmt.Errorf("%w, on branch %s of %s; or serve with one process, without --store or --remote", err, cmp.Or(s.Branch, "main"), git.WithoutCredentials(s.Remote))
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (s *Server) askRollout(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, automation.ErrRolloutState):
 		answer.Problem(w, http.StatusConflict, err.Error())
 	case err != nil:
-		respondUnreviewed(w, err)
+		answer.Unreviewed(w, err)
 	default:
 		answer.JSON(w, http.StatusOK, RolloutAnswer{Commit: commit})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
 )
 
@@ -21,7 +22,12 @@ func (s *Server) run(ctx, work context.Context) error {
 		return err
 	}
 	server := s.listener.Server(handler, s.callersCertificates())
-	local, hooks, err := s.pushHookServer(work)
+	socket := http.NewServeMux()
+	s.git.Routes(socket)
+	socket.HandleFunc("POST "+BackupPath, s.git.HostOnly("backup", s.takeBackup))
+	socket.HandleFunc("GET "+DoctorPath, s.git.HostOnly("", s.examine))
+	socket.HandleFunc("POST "+BackupKeptPath, s.git.HostOnly("", s.keptBackup))
+	local, hooks, err := githooks.Listen(s.data.Socket(), socket)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/jibe-vnfm/jibe/admission"
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
 
@@ -15,7 +15,7 @@ import (
 func (h pushHook) procReceive(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	return gitrepo.ProcReceive(stdin, stdout, func(u gitrepo.RefUpdate, options []string) (gitrepo.RefUpdate, string) {
 		var l admission.Landed
-		if err := h.post(ctx, app.LandPath, admission.Landing{ID: h.push, Ref: u.Ref, Commit: u.New, Options: options}, &l); err != nil {
+		if err := h.post(ctx, githooks.LandPath, admission.Landing{ID: h.push, Ref: u.Ref, Commit: u.New, Options: options}, &l); err != nil {
 			fmt.Fprintf(stderr, "jibe: the server didn't say that this landed (push again: what has landed isn't changed by it): %v\n", err)
 			return u, "the server didn't answer that it landed"
 		}

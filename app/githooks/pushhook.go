@@ -1,17 +1,12 @@
-package app
+package githooks
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/admission"
@@ -21,51 +16,13 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/store"
 )
 
 // PushPath is where the push hook asks, on its socket alone.
 const PushPath = "/jibe/v1/push"
 
-// maxSocketPath is how long the path of a socket may be, bytes: 107 on Linux, and
-// fewer elsewhere.
-const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
-
-// pushHookServer answers the push hooks of the local repositories, on a socket that only this
-// user can open. Beside them it serves what who may open it could do by themselves, with more
-// trouble: a backup of the data directory, and its examination.
-func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
-	path := s.data.Socket()
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, err
-	}
-	if len(path) > maxSocketPath {
-		return nil, nil, fmt.Errorf("the path of the hook's socket, %s, has %d bytes, and a socket's may have %d: give a data directory with a shorter path",
-			path, len(path), maxSocketPath)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+PushPath, s.push)
-	mux.HandleFunc("POST "+LandPath, s.land)
-	mux.HandleFunc("POST "+BackupPath, s.hostOnly("backup", s.takeBackup))
-	mux.HandleFunc("GET "+DoctorPath, s.hostOnly("", s.examine))
-	mux.HandleFunc("POST "+BackupKeptPath, s.hostOnly("", s.keptBackup))
-	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-		if uid, ok := peerUser(c); ok {
-			ctx = context.WithValue(ctx, peerKey{}, uid)
-		}
-		return ctx
-	}}, l, nil
-}
-
 // push answers a push hook: who pushes, whether they may, and what of it would be refused.
-func (s *Server) push(w http.ResponseWriter, r *http.Request) {
+func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	var p admission.Push
 	began := time.Now()
 	if !decodeProposal(w, r, &p) {
@@ -97,21 +54,21 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	case len(v.Problems) == 0:
 		err = s.acceptPush(r.Context(), by, &p)
 	default:
-		s.meters.RejectedPush(v.Forbidden, v.Problems)
+		s.Rejected(v.Forbidden, v.Problems)
 		s.auditRefusedPush(r.Context(), by, &p, v.Problems)
 	}
 	if err != nil {
-		respondUnreviewed(w, err)
+		answer.Unreviewed(w, err)
 		return
 	}
 	if p.Repository == admission.DesiredRepository && len(v.Problems) == 0 && !mirrored {
-		s.arrivals.pushed(s.branchRef(), p.Updates, began)
+		s.Arrived(s.branchRef(), p.Updates, began)
 	}
 	answer.JSON(w, http.StatusOK, v)
 }
 
 // judgePush holds a push against the rights of who makes it, and then against the rules.
-func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*admission.Verdict, error) {
+func (s *Service) judgePush(ctx context.Context, by pusher, p *admission.Push) (*admission.Verdict, error) {
 	if p.Repository != admission.DesiredRepository {
 		projects, err := s.projectsOfPackages(p.Repository)
 		if err != nil {
@@ -121,10 +78,10 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	}
 	// What head says of projects counts. Where it moves after this, git refuses the push: its
 	// branch must stand where the pusher's commits begin.
-	if err := s.repo.Refresh(ctx); err != nil {
+	if err := s.Repo.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	settings, err := s.repo.Settings()
+	settings, err := s.Repo.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -149,21 +106,11 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 		return &admission.Verdict{}, nil
 	case p.Touched == nil || p.Proposal == nil:
 		return nil, errors.New("the push hook doesn't say what the push changes: it is that of another version of jibe, which the next start of the server replaces")
-	case p.Updates[i].Old != s.repo.Head():
-		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: " + gitrepo.LandingCommand(p.Updates[i].New, s.branch())}}}, nil
+	case p.Updates[i].Old != s.Repo.Head():
+		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: " + gitrepo.LandingCommand(p.Updates[i].New, s.Branch)}}}, nil
 	}
 	p.Proposal.Admin = by.who.May(auth.Admin, "")
-	return s.reviewer.Review(ctx, p.Proposal, false)
-}
-
-// warnOfRights adds to the verdict on a proposal what of it the caller may not push.
-func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admission.Verdict) error {
-	settings, err := s.repo.Settings()
-	if err != nil {
-		return err
-	}
-	v.Warnings = append(v.Warnings, admission.Lacking(who, settings, *p.Touched)...)
-	return nil
+	return s.Reviewer.Review(ctx, p.Proposal, false)
 }
 
 // forbidden is the verdict on somebody who lacks rights; who lacks none is told the problems.
@@ -174,12 +121,10 @@ func forbidden(lacking, problems []*desired.Problem) *admission.Verdict {
 	return &admission.Verdict{Problems: problems}
 }
 
-func (s *Server) branchRef() string { return "refs/heads/" + s.branch() }
+func (s *Service) branchRef() string { return "refs/heads/" + s.Branch }
 
 // landingRef is what is pushed to so that it lands on the desired branch.
-func (s *Server) landingRef() string { return gitrepo.LandingRef(s.branch()) }
-
-func (s *Server) branch() string { return cmp.Or(s.Branch, "main") }
+func (s *Service) landingRef() string { return gitrepo.LandingRef(s.Branch) }
 
 // acceptedPush is a push that git was told to take.
 type acceptedPush struct {
@@ -190,8 +135,8 @@ type acceptedPush struct {
 }
 
 // acceptPush writes down who pushed before git is told to take the push.
-func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) error {
-	if err := s.audit.Health(); err != nil {
+func (s *Service) acceptPush(ctx context.Context, by pusher, p *admission.Push) error {
+	if err := s.Audit.Health(); err != nil {
 		return err
 	}
 	if p.Repository == admission.DesiredRepository && gitrepo.Lands(p.Updates) {
@@ -206,7 +151,7 @@ func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) e
 			if u.Ref != s.branchRef() {
 				continue
 			}
-			if err := s.repo.Pushing(gitrepo.Push{Pusher: by.who.String(), From: by.from, Admin: by.who.May(auth.Admin, ""), Old: u.Old, New: u.New}); err != nil {
+			if err := s.Repo.Pushing(gitrepo.Push{Pusher: by.who.String(), From: by.from, Admin: by.who.May(auth.Admin, ""), Old: u.Old, New: u.New}); err != nil {
 				return err
 			}
 		}
@@ -214,14 +159,14 @@ func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) e
 	if p.ID != "" && !s.pushes.accept(p.ID, &acceptedPush{pusher: by, repository: p.Repository, updates: p.Updates, rewrites: p.Rewrites}) {
 		return errNoPush
 	}
-	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, "", p.Rewrites...); err != nil && !s.audit.Unaudited() {
+	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, "", p.Rewrites...); err != nil && !s.Audit.Unaudited() {
 		return err
 	}
 	return nil
 }
 
 // auditRefusedPush records that a push was refused. Of one caller's only so many are kept.
-func (s *Server) auditRefusedPush(ctx context.Context, by pusher, p *admission.Push, problems []*desired.Problem) {
+func (s *Service) auditRefusedPush(ctx context.Context, by pusher, p *admission.Push, problems []*desired.Problem) {
 	reason := problems[0].Error()
 	if n := len(problems) - 1; n > 0 {
 		reason += fmt.Sprintf(", and %d more", n)
@@ -230,11 +175,11 @@ func (s *Server) auditRefusedPush(ctx context.Context, by pusher, p *admission.P
 	if len(p.Updates) > 0 {
 		r.Object, r.Commit = p.Repository+" "+p.Updates[0].Ref, p.Updates[0].New
 	}
-	s.audit.Refused(ctx, r)
+	s.Audit.Refused(ctx, r)
 }
 
 // pushEnded tells the audit log of what git didn't take although it was told to.
-func (s *Server) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
+func (s *Service) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
 	if a == nil {
 		return
 	}
@@ -257,7 +202,7 @@ func (s *Server) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
 }
 
 // auditPush records one push: a record for each ref. rewrites are the drafts that it deletes or rewrites.
-func (s *Server) auditPush(ctx context.Context, by pusher, repository string, updates []gitrepo.RefUpdate, outcome audit.Outcome, reason string, rewrites ...string) error {
+func (s *Service) auditPush(ctx context.Context, by pusher, repository string, updates []gitrepo.RefUpdate, outcome audit.Outcome, reason string, rewrites ...string) error {
 	for n, u := range updates {
 		r := audit.Record{Identity: by.who.Name, Issuer: by.who.Issuer, Source: by.from, Action: "push", Object: repository + " " + u.Ref,
 			Outcome: outcome, Reason: reason, Commit: u.New}
@@ -267,7 +212,7 @@ func (s *Server) auditPush(ctx context.Context, by pusher, repository string, up
 		if n == mostRecorded {
 			r.Object, r.Commit = fmt.Sprintf("%s and %d refs more", repository, len(updates)-n), ""
 		}
-		if err := s.audit.Record(ctx, r); err != nil {
+		if err := s.Audit.Record(ctx, r); err != nil {
 			return err
 		}
 		if n == mostRecorded {
@@ -283,28 +228,15 @@ const mostRecorded = 20
 // decodeProposal reads the body of a request that proposes something; where it can't, it
 // answers.
 func decodeProposal(w http.ResponseWriter, r *http.Request, into any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxProposal))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, admission.MostSent))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		answer.Problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", maxProposal))
+		answer.Problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", admission.MostSent))
 	case err != nil:
 		answer.Problem(w, http.StatusBadRequest, err.Error())
 	}
 	return err == nil
-}
-
-// respondUnreviewed answers that something couldn't be judged.
-func respondUnreviewed(w http.ResponseWriter, err error) {
-	if large := (*admission.TooLargeError)(nil); errors.As(err, &large) || errors.Is(err, admission.ErrMemoryInUse) {
-		respondUnplanned(w, err)
-		return
-	}
-	status := http.StatusInternalServerError
-	if errors.Is(err, desired.ErrUnavailable) || errors.Is(err, audit.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) {
-		status = http.StatusServiceUnavailable
-	}
-	answer.Problem(w, status, strings.TrimSpace(err.Error()))
 }

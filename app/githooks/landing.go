@@ -1,4 +1,4 @@
-package app
+package githooks
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const LandPath = "/jibe/v1/land"
 // landing is one that is under way.
 type landing struct {
 	admission.Landing
-	s  *Server
+	s  *Service
 	by pusher
 	// verdict is what was made of it last, and push what of.
 	verdict *admission.Verdict
@@ -34,7 +34,7 @@ type landing struct {
 var errRefused = errors.New("the landing is refused")
 
 // land answers the hook: what was pushed is on the branch then, or why it can't be.
-func (s *Server) land(w http.ResponseWriter, r *http.Request) {
+func (s *Service) land(w http.ResponseWriter, r *http.Request) {
 	var asked admission.Landing
 	began := time.Now()
 	if !decodeProposal(w, r, &asked) {
@@ -55,7 +55,7 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := &landing{Landing: asked, s: s, by: by, verdict: &admission.Verdict{}}
-	u, err := s.repo.Land(r.Context(), gitrepo.Landing{Commit: asked.Commit, Plain: asked.Ref == s.branchRef(), Judge: l.judge, Accept: l.accept})
+	u, err := s.Repo.Land(r.Context(), gitrepo.Landing{Commit: asked.Commit, Plain: asked.Ref == s.branchRef(), Judge: l.judge, Accept: l.accept})
 	if err != nil {
 		l.lost(r.Context())
 	}
@@ -64,15 +64,15 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, errRefused):
-		s.meters.RejectedPush(l.verdict.Forbidden, l.verdict.Problems)
+		s.Rejected(l.verdict.Forbidden, l.verdict.Problems)
 		s.auditRefusedPush(r.Context(), by, &admission.Push{Repository: admission.DesiredRepository,
 			Updates: []gitrepo.RefUpdate{{Ref: s.branchRef(), New: asked.Commit}}}, l.verdict.Problems)
 		answer.JSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict})
 	case err != nil:
-		respondUnreviewed(w, err)
+		answer.Unreviewed(w, err)
 	default:
 		if u.Old != u.New {
-			s.arrivals.pushed(u.Ref, []gitrepo.RefUpdate{u}, began)
+			s.Arrived(u.Ref, []gitrepo.RefUpdate{u}, began)
 		}
 		answer.JSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict, Update: u})
 	}
@@ -80,12 +80,12 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 
 // judge holds what the branch would become against all that a push of it is held against.
 func (l *landing) judge(ctx context.Context, u gitrepo.RefUpdate) error {
-	p, err := admission.DescribeLanding(ctx, l.s.repo.Reader, l.Landing, u, l.s.Verify.Desired)
+	p, err := l.s.Describe(ctx, l.Landing, u, l.s.Signers)
 	if err != nil {
 		return err
 	}
 	v, err := l.s.judgePush(ctx, l.by, p)
-	if now := l.s.repo.Head(); now != u.Old { // it may have been held against that
+	if now := l.s.Repo.Head(); now != u.Old { // it may have been held against that
 		return fmt.Errorf("%w: it is at %s", git.ErrRefMoved, now)
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (l *landing) accept(ctx context.Context, u gitrepo.RefUpdate) error {
 }
 
 // lost tells the audit log of what git didn't take although it was to. Where the landing came over
-// HTTP, [Server.pushEnded] does so for what was accepted last.
+// HTTP, [Service.pushEnded] does so for what was accepted last.
 func (l *landing) lost(ctx context.Context) {
 	if l.accepted == nil {
 		return

@@ -1,4 +1,4 @@
-package app
+package githooks
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // notTheirDrafts names the drafts that a push deletes or rewrites and that are another's. An administrator may do that to all.
-func (s *Server) notTheirDrafts(ctx context.Context, by pusher, p *admission.Push) ([]*desired.Problem, error) {
+func (s *Service) notTheirDrafts(ctx context.Context, by pusher, p *admission.Push) ([]*desired.Problem, error) {
 	if by.who.May(auth.Admin, "") {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func (s *Server) notTheirDrafts(ctx context.Context, by pusher, p *admission.Pus
 		if u.Ref == s.branchRef() || u.New != "" && !slices.Contains(p.Rewrites, u.Ref) {
 			continue
 		}
-		owner, err := s.repo.DraftOwner(ctx, u.Ref, u.Old)
+		owner, err := s.Repo.DraftOwner(ctx, u.Ref, u.Old)
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +33,7 @@ func (s *Server) notTheirDrafts(ctx context.Context, by pusher, p *admission.Pus
 }
 
 // noteDrafts notes who owns the drafts of a push that has ended, but for those that git didn't take.
-func (s *Server) noteDrafts(ctx context.Context, a *acceptedPush, lost []gitrepo.RefUpdate) {
+func (s *Service) noteDrafts(ctx context.Context, a *acceptedPush, lost []gitrepo.RefUpdate) {
 	if a.repository != admission.DesiredRepository || s.Remote != "" {
 		return
 	}
@@ -41,7 +41,7 @@ func (s *Server) noteDrafts(ctx context.Context, a *acceptedPush, lost []gitrepo
 		if slices.Contains(lost, u) {
 			continue
 		}
-		if err := s.repo.DraftMoved(u, a.who.String(), slices.Contains(a.rewrites, u.Ref)); err != nil {
+		if err := s.Repo.DraftMoved(u, a.who.String(), slices.Contains(a.rewrites, u.Ref)); err != nil {
 			s.Log.WarnContext(ctx, "who brought a branch isn't noted: administrators alone can delete it", "ref", u.Ref, "error", err)
 		}
 	}

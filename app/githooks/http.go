@@ -1,11 +1,10 @@
-package app
+package githooks
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,14 +17,15 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// git serves the local repositories to callers who may have them, by real git. They send the
+// Handler serves the local repositories to callers who may have them, by real git. They send the
 // token as a password.
-func (s *Server) git() http.Handler {
+func (s *Service) Handler() http.Handler {
 	fetches, pushes := newGitTurns("fetch", fetchesAtOnce, fetchesOfOne), newGitTurns("push", pushesAtOnce, pushesOfOne)
-	s.meters.Register(fetches.collectors()...)
-	s.meters.Register(pushes.collectors()...)
+	s.Register(fetches.collectors()...)
+	s.Register(pushes.collectors()...)
 	turn := func(ctx context.Context, who auth.Identity, push bool) (func(), error) {
 		if push {
 			return pushes.take(ctx, who.String())
@@ -34,12 +34,12 @@ func (s *Server) git() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
-		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turn: turn, may: s.mayDesired, catchUp: s.repo.CatchUp,
-			drafts: s.Binary != "" && s.Remote == ""})
+		s.serveGit(w, r, gitAccess{dir: s.Desired, name: admission.DesiredRepository, prefix: "/git/desired.git", turn: turn, may: s.mayDesired, catchUp: s.Repo.CatchUp,
+			drafts: s.Hooks.Binary != "" && s.Remote == ""})
 	})
 	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		s.serveGit(w, r, gitAccess{dir: filepath.Join(s.data.Packages(), name), name: name, prefix: "/git/packages/" + name, turn: turn,
+		s.serveGit(w, r, gitAccess{dir: filepath.Join(s.Packages, name), name: name, prefix: "/git/packages/" + name, turn: turn,
 			may: func(who auth.Identity, push bool) string { return s.mayPackages(who, name, push) }})
 	})
 	return mux
@@ -60,8 +60,8 @@ type gitAccess struct {
 }
 
 // serveGit answers one request for a repository.
-func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
-	who, err := s.auth.Authenticate(r)
+func (s *Service) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
+	who, err := s.Auth.Authenticate(r)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		answer.Text(w, http.StatusServiceUnavailable, err.Error()+"\n")
@@ -91,7 +91,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log, Drafts: a.drafts,
 		Turn: func(ctx context.Context, push bool) (func(), error) { return a.turn(ctx, who, push) }}
 	if receive {
-		if err := s.installHook(a.dir, a.name); err != nil {
+		if err := s.Hooks.Install(a.dir, a.name); err != nil {
 			s.Log.ErrorContext(r.Context(), "serve a push", "error", err)
 			answer.Text(w, http.StatusInternalServerError, "the repository's hook can't be installed\n")
 			return
@@ -103,41 +103,13 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	http.StripPrefix(a.prefix, served).ServeHTTP(w, r)
 }
 
-// installHook makes sure that git asks this server about pushes to a repository.
-func (s *Server) installHook(dir, name string) error {
-	if s.Binary == "" {
-		return nil
-	}
-	s.hooking.Lock()
-	defer s.hooking.Unlock()
-	h := gitrepo.Hook{Binary: s.Binary, Socket: s.data.Socket(), Repository: name}
-	if name == admission.DesiredRepository {
-		return s.repo.InstallHooks(h)
-	}
-	return gitrepo.InstallHook(dir, h)
-}
-
-// installPackageHooks does so for the package repositories that are there.
-func (s *Server) installPackageHooks() error {
-	dirs, err := filepath.Glob(filepath.Join(s.data.Packages(), "*.git"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		if err := s.installHook(dir, filepath.Base(dir)); err != nil {
-			return fmt.Errorf("package repository %s: %w", dir, err)
-		}
-	}
-	return nil
-}
-
 // mayDesired says why somebody may not fetch or push the desired repository. Git can't hide
 // some of its folders from who fetches it, so that only who may read all projects may.
-func (s *Server) mayDesired(who auth.Identity, push bool) string {
+func (s *Service) mayDesired(who auth.Identity, push bool) string {
 	switch {
-	case push && s.Remote != "" && s.Binary == "":
-		return "this is the mirror of a desired repository on a forge, and has no push hook: push to " + withoutCredentials(s.Remote)
-	case push && s.Binary == "" && !who.May(auth.Admin, ""):
+	case push && s.Remote != "" && s.Hooks.Binary == "":
+		return "this is the mirror of a desired repository on a forge, and has no push hook: push to " + git.WithoutCredentials(s.Remote)
+	case push && s.Hooks.Binary == "" && !who.May(auth.Admin, ""):
 		return "this server has no push hook, so that only the role admin may push"
 	case push && !who.MayAnywhere(auth.Operator):
 		return fmt.Sprintf("the role %s is needed, and %s is %s", auth.Operator, who.Name, who.Describe())
@@ -148,25 +120,8 @@ func (s *Server) mayDesired(who auth.Identity, push bool) string {
 	return ""
 }
 
-// withoutCredentials is the URL of a remote without those by which Jibe logs in. Whom one logs in
-// as over SSH is no secret, and part of the address.
-func withoutCredentials(remote string) string {
-	u, err := url.Parse(remote)
-	switch {
-	case err != nil && strings.Contains(remote, "://"):
-		return "the repository that --remote names"
-	case err != nil:
-		return remote // as git@forge.example:vnf/desired.git, which has no place for a password
-	case u.User != nil && u.Scheme == "ssh":
-		u.User = url.User(u.User.Username())
-	default:
-		u.User = nil
-	}
-	return u.String()
-}
-
 // mayPackages says why somebody may not fetch or push a package repository.
-func (s *Server) mayPackages(who auth.Identity, name string, push bool) string {
+func (s *Service) mayPackages(who auth.Identity, name string, push bool) string {
 	projects, err := s.projectsOfPackages(name)
 	if err != nil {
 		return "the projects can't be read: " + err.Error()
@@ -176,7 +131,7 @@ func (s *Server) mayPackages(who auth.Identity, name string, push bool) string {
 		role, may = auth.Packager, func(p string) bool { return who.May(auth.Packager, p) }
 	}
 	switch {
-	case push && s.Binary == "" && !who.May(auth.Admin, ""):
+	case push && s.Hooks.Binary == "" && !who.May(auth.Admin, ""):
 		return "this server has no push hook, so that only the role admin may push"
 	case push && !slices.ContainsFunc(projects, func(p string) bool { return !may(p) }), !push && slices.ContainsFunc(projects, may):
 		return ""
@@ -187,17 +142,17 @@ func (s *Server) mayPackages(who auth.Identity, name string, push bool) string {
 // projectsOfPackages are the projects whose packagers write the package repository in a folder
 // below packages/: of each name that repositories.yaml has for it. One that no name stands for
 // is the default project's.
-func (s *Server) projectsOfPackages(folder string) ([]string, error) {
-	settings, err := s.repo.Settings()
+func (s *Service) projectsOfPackages(folder string) ([]string, error) {
+	settings, err := s.Repo.Settings()
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.data.Packages(), folder)
+	dir := filepath.Join(s.Packages, folder)
 	var projects []string
 	for _, r := range settings.Repositories {
 		at := strings.TrimPrefix(r.URL, "file://")
 		if !filepath.IsAbs(at) {
-			at = filepath.Join(s.data.Packages(), filepath.FromSlash(at))
+			at = filepath.Join(s.Packages, filepath.FromSlash(at))
 		}
 		if samePlace(at, dir) {
 			projects = append(projects, settings.ProjectOfRepository(r.Name).Name)
@@ -221,4 +176,9 @@ func samePlace(a, b string) bool {
 	}
 	other, err := os.Stat(b)
 	return err == nil && os.SameFile(of, other)
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
