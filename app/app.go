@@ -12,10 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
@@ -23,6 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/app/metrics"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -36,14 +34,11 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/report"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
-	"github.com/jibe-vnfm/jibe/store/branch"
-	"github.com/jibe-vnfm/jibe/store/redis"
 	"github.com/jibe-vnfm/jibe/ui"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -128,7 +123,7 @@ type Options struct {
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
 	// Store says where records are kept.
-	Store StoreOptions
+	Store replicas.StoreOptions
 	// Trace says whether operations are traced.
 	Trace TraceOptions
 	// Ready is called once, when requests are served.
@@ -138,43 +133,37 @@ type Options struct {
 // Server is a running process.
 type Server struct {
 	Options
-	data       *datadir.Dir
-	first      bool
-	keeper     *secret.Keeper
-	egress     *egress.Guard
-	repo       *gitrepo.Repo
-	packages   *catalogue
-	store      recordStore
-	serving    *serving     // nil where the store is a file, or others share it
-	redis      *redis.Store // nil where the store is a file
-	holder     string       // of leases: this process
-	member     *members.Member
-	accepted   *branch.Accepted // nil unless the store is shared, as freshness
-	freshness  *freshness
-	uploads    *uploads
-	announcing atomic.Bool // whether subscribers are told of packages here
-	disk       *disk
-	oplog      *oplog.Log
-	rebuilder  *rebuilder
-	recon      *reconciler.Reconciler
-	problems   *problems
-	reviewer   *admission.Reviewer
-	plans      *admission.Memory // what plans of callers hold
-	follower   *automation.Follower
-	rollouts   *automation.Rollouts
-	notify     *notify.Service
-	auth       auth.Authenticator
-	audit      *entrance.Recorder
-	entrance   *entrance.Entrance
-	webhook    *webhook
-	forge      forge.Client     // nil where no forge is told
-	reporter   *report.Reporter // likewise
-	proposals  *proposals       // likewise
-	delivered  *delivered       // likewise
-	hooks      *githooks.Hooks
-	git        *githooks.Service
-	backing    sync.Mutex      // while a backup is taken
-	ending     <-chan struct{} // closed when the process is told to end
+	data      *datadir.Dir
+	first     bool
+	keeper    *secret.Keeper
+	egress    *egress.Guard
+	repo      *gitrepo.Repo
+	packages  *catalogue
+	replica   *replicas.Replica
+	freshness *replicas.Freshness
+	uploads   *replicas.Uploads
+	disk      *disk
+	oplog     *oplog.Log
+	rebuilder *replicas.Rebuilder
+	recon     *reconciler.Reconciler
+	problems  *problems
+	reviewer  *admission.Reviewer
+	plans     *admission.Memory // what plans of callers hold
+	follower  *automation.Follower
+	rollouts  *automation.Rollouts
+	notify    *notify.Service
+	auth      auth.Authenticator
+	audit     *entrance.Recorder
+	entrance  *entrance.Entrance
+	webhook   *webhook
+	forge     forge.Client     // nil where no forge is told
+	reporter  *report.Reporter // likewise
+	proposals *proposals       // likewise
+	delivered *delivered       // likewise
+	hooks     *githooks.Hooks
+	git       *githooks.Service
+	backing   sync.Mutex      // while a backup is taken
+	ending    <-chan struct{} // closed when the process is told to end
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
@@ -195,7 +184,7 @@ func Run(ctx context.Context, o Options) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	s.ending = ctx.Done()
-	if err := s.open(work); errors.Is(err, errEnded) {
+	if err := s.open(work); errors.Is(err, replicas.ErrEnded) {
 		return s.close(ctx)
 	} else if err != nil {
 		return errors.Join(err, s.close(ctx))
@@ -256,13 +245,14 @@ func (s *Server) open(ctx context.Context) error {
 	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if err := s.openStore(ctx); err != nil {
+	if s.replica, err = replicas.Open(ctx, replicas.Config{
+		Data: s.data, Keeper: s.keeper, Store: s.Store, Remote: s.Remote, Branch: s.Branch, Version: s.Version, Meters: s.meters, Audit: s.audit, Defer: s.deferred, Ending: s.ending, Log: s.Log,
+	}); err != nil {
 		return err
 	}
-	if err := s.agree(ctx); err != nil {
+	if err := s.replica.Agree(ctx); err != nil {
 		return err
 	}
-	s.holder = uuid.NewString()
 	if err := s.openLog(ctx); err != nil {
 		return err
 	}
@@ -274,7 +264,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.packages.JudgeBy(packagecheck.Judge)
 	if s.shared() {
 		s.packages.RemoteOnly()
-		s.packages.Share(s.packageHead)
+		s.packages.Share(s.replica.PackageHead)
 	}
 	if s.Remote != "" {
 		s.packages.NeverWrite(s.Remote)
@@ -291,7 +281,7 @@ func (s *Server) open(ctx context.Context) error {
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, AcceptHead: s.AcceptHead, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
 		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(datadir.GitPurpose), Observe: s.meters.Git, Held: s.meters.Held,
 	}
-	s.together(&options)
+	s.replica.Together(&options)
 	if s.repo, err = gitrepo.Open(ctx, options); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -307,7 +297,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.seed(ctx); err != nil {
 		return err
 	}
-	if err := s.checkPackages(); err != nil {
+	if err := s.replica.CheckPackages(s.repo.Settings); err != nil {
 		return err
 	}
 	s.hooks = &githooks.Hooks{Binary: s.Binary, Socket: s.data.Socket(), Packages: s.data.Packages(), Repo: s.repo}
@@ -324,18 +314,36 @@ func (s *Server) open(ctx context.Context) error {
 	return s.wire(ctx)
 }
 
+// shared says that other replicas may serve this installation beside this one.
+func (o Options) shared() bool { return replicas.Shares(o.Store, o.Remote) }
+
+// checkShared refuses what would not hold with several replicas.
+func (o Options) checkShared() error {
+	if o.shared() && o.Confinement.Unconfined && o.AllowHooks.String() != "" {
+		return errors.New("--unconfined-hooks: with --store and --remote, other replicas may serve beside this one, and hooks must have a launcher that ends them when their Jibe is stopped: leave it out, or leave out --allow-hooks")
+	}
+	return nil
+}
+
+// deferred tells those who ask meanwhile why the start waits for the store.
+func (s *Server) deferred(err error) (stop func(), lerr error) {
+	why := "starting: the store isn't reached yet\n"
+	if s.OpenMetrics || s.InsecureDev {
+		why = "starting: " + err.Error() + "\n"
+	}
+	return s.listener.Defer(s.data, why)
+}
+
 // openLog opens the operation log.
 func (s *Server) openLog(ctx context.Context) (err error) {
-	options := []oplog.Option{oplog.WithLog(s.Log), oplog.WithMember(s.holder), oplog.WithSealer(s.sealer())}
+	options := []oplog.Option{oplog.WithLog(s.Log), oplog.WithMember(s.replica.Holder()), oplog.WithSealer(s.replica.Sealer())}
 	if s.shared() {
 		options = append(options, oplog.Shared())
 	}
-	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, options...); err != nil {
+	if s.oplog, err = oplog.Open(ctx, s.replica.Records, time.Now, options...); err != nil {
 		return err
 	}
-	if s.shared() {
-		s.freshness = newFreshness(s)
-	}
+	s.freshness = s.replica.Freshness(s.oplog)
 	return nil
 }
 
@@ -378,14 +386,14 @@ func (s *Server) wire(ctx context.Context) error {
 		return err
 	}
 	// Not before: what is dealt to a member waits for it.
-	if err := s.join(ctx); err != nil {
+	if err := s.replica.Join(ctx); err != nil {
 		return err
 	}
-	s.rebuilder = s.rebuild(ctx)
+	s.rebuilder = s.replica.Rebuilder(ctx, s.repo, s.oplog, s.packages.Open)
 	config := reconciler.Config{
-		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.replica.Records, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: measured,
-		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
+		Member: s.replica.Member(), Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
 			// The member may have pushed the commit, and told nobody.
 			if err := s.repo.Fetch(ctx); err != nil {
@@ -397,7 +405,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Overridden: s.audit.Overridden,
 		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
-		Hooks: s.meters.Hooks(s.hookRunner(ctx)), Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
+		Hooks: s.meters.Hooks(s.hookRunner(ctx, s.replica.Silence())), Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
 		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.audit.Merged,
 	}
 	if s.proposals != nil {
@@ -436,7 +444,7 @@ func (s *Server) wire(ctx context.Context) error {
 		},
 		Rejected: s.meters.RejectedPush, Arrived: s.arrivals.pushed, Register: s.meters.Register, Log: s.Log,
 	})
-	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
+	s.disk = &disk{repo: s.repo, store: s.replica.Records, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
 	if err := s.listener.Listen(s.data, s.entrance.Trusts); err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/app/listener"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
-	"github.com/jibe-vnfm/jibe/store/redis"
 )
 
 // BackupPath is where a server is asked for a backup of its data directory, and BackupKeptPath where it is told
@@ -62,32 +62,11 @@ func (s *Server) takeBackup(w http.ResponseWriter, r *http.Request) {
 
 // backupSource is what a backup is taken of.
 func (s *Server) backupSource() backup.Source {
-	b := backup.Source{Data: s.data.Path, Version: s.Version, Store: s.store, Place: s.Store.URL, Still: s.repo.Still}
-	if s.shared() {
-		b.Follow = s.followAccepted
+	b := backup.Source{Data: s.data.Path, Version: s.Version, Store: s.replica.Records, Place: s.Store.URL, Still: s.repo.Still}
+	if s.replica.Shared() {
+		b.Follow = func(ctx context.Context) error { return s.replica.FollowAccepted(ctx, s.repo) }
 	}
 	return b
-}
-
-// followPatience is how long a backup waits for the commits of other replicas.
-const followPatience = 10 * time.Second
-
-// followAccepted waits for the commits that other replicas have pushed. Where the git server is away, a backup
-// does without: that server has them.
-func (s *Server) followAccepted(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, followPatience)
-	defer cancel()
-	commit, err := s.accepted.Load(within)
-	if err == nil && commit != "" {
-		err = s.repo.WaitFor(within, commit)
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		s.Log.WarnContext(ctx, "the backup's mirror may lack the newest commits, which the git server has", "error", err)
-	}
-	return nil
 }
 
 // begun knows whether an answer has begun.
@@ -119,39 +98,18 @@ func (s *Server) keptBackup(w http.ResponseWriter, r *http.Request) {
 
 // BackupStopped takes a backup of a data directory on which no server runs. It fails where one does. o is
 // for records in Redis; its URL may be left out.
-func BackupStopped(ctx context.Context, d *datadir.Dir, o StoreOptions, version string, w io.Writer) (m *backup.Manifest, err error) {
-	place, err := StoreOf(d.Path)
+func BackupStopped(ctx context.Context, d *datadir.Dir, o replicas.StoreOptions, version string, w io.Writer) (m *backup.Manifest, err error) {
+	place, err := replicas.StoreOf(d.Path)
 	if err != nil {
 		return nil, err
 	}
 	if place == "" && !datadir.Exists(d.Store()) || !datadir.Exists(d.Desired()) {
 		return nil, fmt.Errorf("%s is no data directory of Jibe: it has no %s or no %s", d.Path, datadir.StoreFile, "desired.git")
 	}
-	src := backup.Source{Data: d.Path, Version: version, Place: place}
-	if place == "" {
-		src.Store, err = openBolt(d)
-	} else {
-		src.Store, err = openPlace(ctx, o, place)
-	}
+	records, place, err := replicas.OpenStopped(ctx, d, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, src.Store.Close()) }()
-	return backup.Take(ctx, src, w)
-}
-
-// openPlace opens the Redis that has the records of a data directory.
-func openPlace(ctx context.Context, o StoreOptions, place string) (*redis.Store, error) {
-	if o.URL == "" {
-		o.URL = place
-	}
-	ro, err := o.redis()
-	if err != nil {
-		return nil, err
-	}
-	s, err := redis.Open(ctx, ro)
-	if err != nil {
-		return nil, fmt.Errorf("the records of the data directory are in Redis (is a --store-password needed?): %w", err)
-	}
-	return s, nil
+	defer func() { err = errors.Join(err, records.Close()) }()
+	return backup.Take(ctx, backup.Source{Data: d.Path, Version: version, Store: records, Place: place}, w)
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -54,7 +55,7 @@ func refuses(t *testing.T, archive []byte, o app.Restoring, words ...string) {
 }
 
 // again starts replicas on the data directories of former ones.
-func (r *replicas) again(former ...*process.Server) (list []*process.Server) {
+func (r *together) again(former ...*process.Server) (list []*process.Server) {
 	r.Helper()
 	for _, one := range former {
 		o := r.options()
@@ -67,7 +68,7 @@ func (r *replicas) again(former ...*process.Server) (list []*process.Server) {
 	return list
 }
 
-func (r *replicas) end() {
+func (r *together) end() {
 	for _, stop := range r.stop {
 		stop()
 	}
@@ -121,7 +122,7 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 	})
 
 	archive := backedUp(t, s[1])
-	into := app.Restoring{Store: app.StoreOptions{URL: r.redis.URL()}}
+	into := app.Restoring{Store: replicas.StoreOptions{URL: r.redis.URL()}}
 	since := r.scale(s[0], ids[2])
 	s[1].Await(t, since, "COMPLETED")
 	refuses(t, archive, into, "2 processes serve", "stop all")
@@ -179,7 +180,7 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 		t.Fatal(err)
 	}
 	o := r.options()
-	o.Data, o.Store, o.Given = data, app.StoreOptions{}, app.Given{}
+	o.Data, o.Store, o.Given = data, replicas.StoreOptions{}, app.Given{}
 	one, stop := startWith(t, o)
 	remembers(t, one, want)
 	if have := story(t, one, ended); have != was {
@@ -251,7 +252,7 @@ func TestARestoreIntoRedisIsCarriedOnAndRefusedForAnotherInstallation(t *testing
 	if err := app.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "Run jibe restore again") {
 		t.Errorf("the start on a part of a backup ends with %v", err)
 	}
-	into := app.Restoring{Store: app.StoreOptions{URL: r.redis.URL()}}
+	into := app.Restoring{Store: replicas.StoreOptions{URL: r.redis.URL()}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := restored(ctx, archive, into); err == nil {

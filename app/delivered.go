@@ -30,7 +30,7 @@ func (s *Server) newDelivered() *delivered {
 	if s.forge == nil {
 		return nil
 	}
-	d := &delivered{store: s.store, by: s.holder, log: s.Log, ask: func() {
+	d := &delivered{store: s.replica.Records, by: s.replica.Holder(), log: s.Log, ask: func() {
 		s.reporter.Delivered()
 		s.proposals.keeper.Delivered()
 	}}

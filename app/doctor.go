@@ -52,7 +52,7 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 	if s.forge != nil {
 		t.Token = s.forge.Check
 	}
-	s.lookAtStore(t)
+	s.replica.Show(t)
 	answer.JSON(w, http.StatusOK, doctor.Run(r.Context(), t.Checks(r.Context())))
 }
 
@@ -87,7 +87,7 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 			return client.Check(ctx)
 		}
 	}
-	inspectStore(t, o)
+	o.Store.Show(t, o.Data)
 	if datadir.Exists(AuditFile(o.Data)) {
 		t.Audit = func(context.Context) (string, error) { return auditEnd(o) }
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/hooks/confine"
@@ -27,9 +28,9 @@ func (s *Server) checkHooks() error {
 // hookRunner makes what runs hooks. Hooks that a former process left running are ended
 // first, and their files removed; they can't be another process's, as this one holds the
 // lock of the data directory.
-func (s *Server) hookRunner(ctx context.Context) *hooks.Runner {
+func (s *Server) hookRunner(ctx context.Context, silence time.Duration) *hooks.Runner {
 	r := &hooks.Runner{
-		Dir: s.data.Hooks(), Silence: s.silence(), User: s.HookUser, Confinement: s.Confinement, Cgroups: true,
+		Dir: s.data.Hooks(), Silence: silence, User: s.HookUser, Confinement: s.Confinement, Cgroups: true,
 		Log: func(in hooks.Input, program, line string) {
 			s.Log.Info("hook wrote", "instance", in.Instance.ID, "operation", in.Operation.ID, "hook", in.Hook, "program", program, "line", line)
 		},

@@ -24,12 +24,12 @@ import (
 // sources are what is asked at each scrape.
 func (s *Server) sources() metrics.Sources {
 	out := metrics.Sources{
-		Repo: s.repo, Operations: s.oplog, View: s.recon.View(), Packages: s.packages, Subscriptions: s.notify, Rollouts: s.rollouts, Audit: s.audit.File(), Member: s.member,
+		Repo: s.repo, Operations: s.oplog, View: s.recon.View(), Packages: s.packages, Subscriptions: s.notify, Rollouts: s.rollouts, Audit: s.audit.File(), Member: s.replica.Member(),
 		Problems: s.problems.list, Writable: s.disk.health, Owned: s.recon.Owned, Reporter: s.reporter, Exporter: s.exporter,
 		Store: s.data.Store(), Backup: filepath.Join(s.data.Path, backup.LastFile),
 	}
-	if s.redis != nil {
-		out.Redis = s.redis
+	if r := s.replica.Redis(); r != nil {
+		out.Redis = r
 	}
 	for _, c := range certificates(s.Options) {
 		if c.File != "" {
@@ -51,15 +51,15 @@ func (s *Server) handler() (http.Handler, error) {
 		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.RejectedRequest}, Secrets: instanceSeals{s.keeper, s.repo.Settings},
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue, Proposals: s.proposed(),
 	})
-	whole := s.fresh(s.whole(lifecycle))
+	whole := s.freshness.Wrap(s.rebuilder.Guard(lifecycle))
 	mux.Handle("/vnflcm", whole)
 	mux.Handle("/vnflcm/", whole)
 	s.pkgm = s.newPackageAPI(common)
-	mux.Handle("/vnfpkgm", s.fresh(s.pkgm))
-	mux.Handle("/vnfpkgm/", s.fresh(s.pkgm))
+	mux.Handle("/vnfpkgm", s.freshness.Wrap(s.pkgm))
+	mux.Handle("/vnfpkgm/", s.freshness.Wrap(s.pkgm))
 	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.For(secret.ForVIMs()).Keep, Check: s.checkSettings, Reach: s.reachVIM}))
 	mux.Handle("/", s.toPage(rest.NotFound(common)))
-	mux.Handle("/jibe/v1/", s.fresh(s.guardJibeAPI(s.jibeAPI())))
+	mux.Handle("/jibe/v1/", s.freshness.Wrap(s.guardJibeAPI(s.jibeAPI())))
 	mux.Handle("/git/", s.git.Handler())
 	mux.Handle("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(s.meters.Handler()))
@@ -77,7 +77,7 @@ func (s *Server) handler() (http.Handler, error) {
 
 // health returns why the process can't do all of its work.
 func (s *Server) health() error {
-	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.sessionHealth(), s.audit.Health())
+	return errors.Join(s.repo.Health(), s.disk.health(), s.replica.Health(), s.audit.Health())
 }
 
 // ready reports whether the desired repository can be read and followed, and whether it and

@@ -175,3 +175,19 @@ func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admis
 	v.Warnings = append(v.Warnings, admission.Lacking(who, settings, *p.Touched)...)
 	return nil
 }
+
+// listMembers answers with the replicas that serve: [replicas.Member].
+func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) {
+	list, err := s.replica.Members(r.Context(), func(yield func(string) bool) {
+		for e := range s.oplog.InstanceEntries("") {
+			if !yield(e.ID) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	answer.JSON(w, http.StatusOK, list)
+}

@@ -146,7 +146,7 @@ func TestWhatWaitsAtOneReplicaIsWokenByWhatAnotherHasDoneAlsoAfterATakeover(t *t
 
 // stalls looks after this process and its Redis from now on, and tells the longest time for which one of them stood
 // still: a machine that is busy with something else says nothing of who wakes whom.
-func (r *replicas) stalls() (longest func() time.Duration) {
+func (r *together) stalls() (longest func() time.Duration) {
 	r.Helper()
 	const pause = 20 * time.Millisecond
 	var most atomic.Int64

@@ -32,9 +32,9 @@ type NotifyOptions struct {
 
 // newNotify makes the service of subscriptions.
 func (s *Server) newNotify() (*notify.Service, error) {
-	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.Notification,
+	c := notify.Config{Store: s.replica.Records, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.replica.Sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.Notification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
-	s.serves(&c)
+	s.replica.Serves(&c)
 	switch {
 	case s.Notify.Retention < 0:
 		return nil, fmt.Errorf("--notify-retention %v: want a duration above zero, as 24h", s.Notify.Retention)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
@@ -37,13 +38,14 @@ func (s *Server) newPackageAPI(common rest.Config) *vnfpkgm.Service {
 	config := vnfpkgm.Config{
 		Config: common, Catalogue: s.packages.Catalogue, Validate: packagecheck.Validate, Settings: s.repo.Settings, Dir: s.data.Uploads(), Secrets: s.keeper.For(secret.ForUploads()), Used: s.usedPackages,
 		Trust: s.trust, Egress: s.packageSources(),
-		Subscriptions: s.notify.Subscriptions, Outbox: s.oplog, Store: s.store, Audit: s.audit,
-		Announces: func() bool { return !s.shared() || s.announcing.Load() },
+		Subscriptions: s.notify.Subscriptions, Outbox: s.oplog, Store: s.replica.Records, Audit: s.audit,
+		Announces: s.replica.Announces,
 	}
 	if s.shared() {
-		s.uploads = newUploads(s.store, s.member, s.Log)
+		s.uploads = replicas.NewUploads(s.replica.Records, s.replica.Member(), s.Log)
 		config.Claims = s.uploads
 	}
+	s.freshness.Of(s.repo, s.packages, s.uploads)
 	return vnfpkgm.New(config)
 }
 

@@ -39,8 +39,8 @@ func (s *Server) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desi
 		return fmt.Errorf("web page: %w", err)
 	}
 	s.page = page
-	mux.Handle(ui.Root, s.fresh(page))
-	mux.Handle(ui.Root+"/", s.fresh(page))
+	mux.Handle(ui.Root, s.freshness.Wrap(page))
+	mux.Handle(ui.Root+"/", s.freshness.Wrap(page))
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/reference"
 )
 
 // PrometheusOptions say which Prometheus the gates of rollouts ask. The zero value is none.
@@ -54,7 +55,7 @@ func newPrometheusQueries(o PrometheusOptions, settings func() (*desired.Setting
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		return nil, errors.New("--prometheus: want http://HOST:PORT or https://HOST, without a password (see --prometheus-token)")
 	}
-	token, err := resolve("--prometheus-token", o.Token)
+	token, err := reference.Read("--prometheus-token", o.Token)
 	if err != nil {
 		return nil, err
 	}

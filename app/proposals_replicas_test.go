@@ -15,7 +15,7 @@ import (
 
 // proposingReplicas are replicas whose requests are proposed on a forge, and instances of theirs that run.
 type proposingReplicas struct {
-	*replicas
+	*together
 	api  *pullAPI
 	list []*process.Server
 	ids  []string
@@ -27,7 +27,7 @@ func newProposingReplicas(t *testing.T, n, instances int, change func(*app.Optio
 	t.Helper()
 	p := &proposingReplicas{api: &pullAPI{t: t, notes: map[int][]string{}}, ops: map[string]string{}}
 	forge := forgeOf(t, p.api)
-	p.replicas, p.list = newReplicasWith(t, n, func(o *app.Options) {
+	p.together, p.list = newReplicasWith(t, n, func(o *app.Options) {
 		o.Forge = forge
 		if change != nil {
 			change(o)

@@ -2,12 +2,11 @@ package app_test
 
 import (
 	"context"
-	"log/slog"
-	"os"
-
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,11 +14,11 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
-
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
@@ -55,7 +54,7 @@ func remembers(t *testing.T, s *process.Server, want map[string]string) {
 
 // lived takes instances through their lives: one by pushes alone, and one by requests that is scaled, healed,
 // and another one that has ended.
-func (r *replicas) lived(s *process.Server) (pushed, asked string) {
+func (r *together) lived(s *process.Server) (pushed, asked string) {
 	r.Helper()
 	pushed = r.create(s, 1)[0]
 	small := process.SmallVnfd
@@ -88,7 +87,7 @@ func (r *replicas) lived(s *process.Server) (pushed, asked string) {
 }
 
 // asks begins an operation and returns its id. What isn't accepted yet is asked for again.
-func (r *replicas) asks(s *process.Server, id, task string, body any) (op string) {
+func (r *together) asks(s *process.Server, id, task string, body any) (op string) {
 	r.Helper()
 	kit.Eventually(r, func() error {
 		a, err := s.Do(r.Context(), http.MethodPost, process.Instances+"/"+id+"/"+task, body)
@@ -243,7 +242,7 @@ func (h *hooked) start(data string) {
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	o.Listen, o.Branch, o.Store = "127.0.0.1:0", "main", app.StoreOptions{URL: h.redis.URL()}
+	o.Listen, o.Branch, o.Store = "127.0.0.1:0", "main", replicas.StoreOptions{URL: h.redis.URL()}
 	o.Ready = func(s *app.Server) { ready <- s.Address() }
 	go func() { ended <- app.Run(ctx, o) }()
 	h.stop = func() {
@@ -323,7 +322,7 @@ func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsD
 }
 
 func operationsWhoseRecordsAreLost(t *testing.T, h *hooked) {
-	r := &replicas{T: t}
+	r := &together{T: t}
 	id := h.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd}, nil).ID()
 	h.Await(t, r.asks(h.Server, id, "instantiate", map[string]any{"flavourId": "simple", "additionalParams": map[string]any{"namespace": "a"}}), "COMPLETED")
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/test/kit"
@@ -19,8 +20,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
-// replicas are several on one Redis and one remote, and the cloud that they work on.
-type replicas struct {
+// together are several on one Redis and one remote, and the cloud that they work on.
+type together struct {
 	*testing.T
 	redis    *redisserver.Server
 	remote   string
@@ -32,18 +33,18 @@ type replicas struct {
 }
 
 // newReplicas starts a number of replicas.
-func newReplicas(t *testing.T, n int) (*replicas, []*process.Server) {
+func newReplicas(t *testing.T, n int) (*together, []*process.Server) {
 	t.Helper()
 	return newReplicasWith(t, n, nil)
 }
 
 // newReplicasWith starts a number of replicas with other options.
-func newReplicasWith(t *testing.T, n int, change func(*app.Options)) (*replicas, []*process.Server) {
+func newReplicasWith(t *testing.T, n int, change func(*app.Options)) (*together, []*process.Server) {
 	t.Helper()
 	p := process.NewBare(t)
 	addSmall(p)
 	packages := p.Dir
-	r := &replicas{T: t, redis: redisserver.Start(t), cloud: sim.NewCloud(), change: change}
+	r := &together{T: t, redis: redisserver.Start(t), cloud: sim.NewCloud(), change: change}
 	r.remote = process.NewForge(t, map[string]string{
 		"repositories.yaml": "- {name: small, url: " + packages + ", path: small, branch: main}\n",
 		"vims/cloud.yaml":   "type: sim\ndefault: true\n",
@@ -56,8 +57,8 @@ func newReplicasWith(t *testing.T, n int, change func(*app.Options)) (*replicas,
 	return r, list
 }
 
-func (r *replicas) options() app.Options {
-	o := app.Options{Data: r.TempDir(), Remote: r.remote, Cloud: r.cloud, Store: app.StoreOptions{URL: r.redis.URL()},
+func (r *together) options() app.Options {
+	o := app.Options{Data: r.TempDir(), Remote: r.remote, Cloud: r.cloud, Store: replicas.StoreOptions{URL: r.redis.URL()},
 		Given: app.Given{Identity: r.identity}, Log: slog.New(slog.NewTextHandler(r.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	if r.change != nil {
 		r.change(&o)
@@ -66,7 +67,7 @@ func (r *replicas) options() app.Options {
 }
 
 // start starts one more. All have the key of the first.
-func (r *replicas) start() *process.Server {
+func (r *together) start() *process.Server {
 	r.Helper()
 	s, stop := startWith(r, r.options())
 	if r.identity == "" {
@@ -78,7 +79,7 @@ func (r *replicas) start() *process.Server {
 }
 
 // members waits until a replica sees that many, and returns them.
-func (r *replicas) members(s *process.Server, n int) (list []app.Member) {
+func (r *together) members(s *process.Server, n int) (list []replicas.Member) {
 	r.Helper()
 	kit.Eventually(r, func() error {
 		if err := s.Get(r.Context(), "/jibe/v1/members", &list); err != nil {
@@ -93,7 +94,7 @@ func (r *replicas) members(s *process.Server, n int) (list []app.Member) {
 }
 
 // create makes instances by pushes to the remote, and waits until all run.
-func (r *replicas) create(s *process.Server, n int) (ids []string) {
+func (r *together) create(s *process.Server, n int) (ids []string) {
 	r.Helper()
 	files := map[string]string{}
 	for i := range n {
@@ -111,7 +112,7 @@ func (r *replicas) create(s *process.Server, n int) (ids []string) {
 }
 
 // poke tells one replica of a push, as a forge's webhook does. The others learn of it from that one.
-func (r *replicas) poke(s *process.Server) {
+func (r *together) poke(s *process.Server) {
 	r.Helper()
 	if a, err := s.Do(r.Context(), http.MethodPost, "/webhook", nil); err != nil || a.Status != http.StatusAccepted {
 		r.Fatalf("webhook: %v: %+v", err, a)
@@ -128,7 +129,7 @@ type shown struct {
 }
 
 // runs waits until a replica shows that many units of an instance, and nothing is under way on it.
-func (r *replicas) runs(s *process.Server, id string, n int) {
+func (r *together) runs(s *process.Server, id string, n int) {
 	r.Helper()
 	kit.Eventually(r, func() error {
 		var in shown
@@ -157,7 +158,7 @@ func done(t *testing.T, s *process.Server, id string) error {
 // scale asks a replica for one more unit, and returns the operation's id. A replica may only say that the instance
 // is unknown or busy where it has waited as long as a request may for what others have done, or for a repair, as on
 // a starved machine. It is asked again then: nothing was begun.
-func (r *replicas) scale(s *process.Server, id string) string {
+func (r *together) scale(s *process.Server, id string) string {
 	r.Helper()
 	for {
 		began := time.Now()

@@ -22,7 +22,7 @@ const packageList = "/vnfpkgm/v2/vnf_packages"
 
 // onboarding gives replicas a package repository on a git server that they may write to, and returns
 // where it is. It is empty.
-func (r *replicas) onboarding(s []*process.Server) (bare string) {
+func (r *together) onboarding(s []*process.Server) (bare string) {
 	r.Helper()
 	bare = filepath.Join(r.TempDir(), "uploads.git")
 	process.InitBare(r, bare)
@@ -183,7 +183,7 @@ func TestAPackageIsUploadedToAnyReplicaAndIsThereAtEachAtOnce(t *testing.T) {
 }
 
 // git runs git in a folder.
-func (r *replicas) git(dir string, args ...string) string {
+func (r *together) git(dir string, args ...string) string {
 	r.Helper()
 	out, err := process.Git(r.Context(), dir, args...)
 	if err != nil {

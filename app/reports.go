@@ -25,6 +25,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/markdown"
 	"github.com/jibe-vnfm/jibe/internal/peer"
+	"github.com/jibe-vnfm/jibe/internal/reference"
 	"github.com/jibe-vnfm/jibe/report"
 	"github.com/jibe-vnfm/jibe/ui"
 )
@@ -73,7 +74,7 @@ func forgeClient(o Options, guard *egress.Guard) (forge.Client, error) {
 	if o.Remote == "" {
 		return nil, errors.New("--forge-token: there is no --remote whose commits a forge could be told of: give it, or leave the token out")
 	}
-	token, err := resolve("--forge-token", f.Token)
+	token, err := reference.Read("--forge-token", f.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (s *Server) newReporter() *report.Reporter {
 		}
 	}
 	return report.New(report.Config{
-		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.store, Branch: cmp.Or(s.Branch, "main"),
+		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.replica.Records, Branch: cmp.Or(s.Branch, "main"),
 		Refused: func(instance string) bool { return len(s.problems.of(instance)) > 0 },
 		Plan:    s.planBranch,
 		Rollout: func(ctx context.Context, name string) (report.Rollout, error) {

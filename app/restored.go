@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -27,7 +28,7 @@ type Restoring struct {
 	// Data is an empty directory that becomes the data directory; "" leaves data directories alone.
 	Data string
 	// Store names the Redis that gets the records; its zero value leaves them in the data directory.
-	Store StoreOptions
+	Store replicas.StoreOptions
 	// Force has records that are in Redis replaced.
 	Force bool
 	Log   *slog.Logger
@@ -54,8 +55,8 @@ func Restore(ctx context.Context, r io.Reader, o Restoring, identities ...backup
 		}
 		var err error
 		if o.Store.URL == "" {
-			err = forgetWhole(ctx, dir)
-		} else if err = restoreRecords(ctx, dir, m, o, note); err == nil && o.Data != "" {
+			err = replicas.ForgetWhole(ctx, dir)
+		} else if err = replicas.Restore(ctx, dir, m, replicas.RestoreOptions{Store: o.Store, Force: o.Force, Alone: o.Data == "", Log: o.Log}, note); err == nil && o.Data != "" {
 			err = elsewhere(dir, o.Store.URL)
 		}
 		if err != nil || o.Data == "" {

@@ -33,35 +33,35 @@ func (s *Server) run(ctx, work context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(work)
 	g.Go(func() error { return s.recon.Run(gctx) })
-	g.Go(func() error { return s.rebuilder.run(gctx, s.recon.EnqueueAll) })
+	g.Go(func() error { return s.rebuilder.Run(gctx, s.recon.EnqueueAll) })
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })
-	g.Go(func() error { return s.member.Only(gctx, "follow", s.follower.Run) })
-	g.Go(func() error { return s.member.Only(gctx, "rollouts", s.rollouts.Run) })
+	g.Go(func() error { return s.replica.Member().Only(gctx, "follow", s.follower.Run) })
+	g.Go(func() error { return s.replica.Member().Only(gctx, "rollouts", s.rollouts.Run) })
 	if s.reporter != nil {
-		g.Go(func() error { return s.member.Only(gctx, "report", s.reporter.Run) })
+		g.Go(func() error { return s.replica.Member().Only(gctx, "report", s.reporter.Run) })
 	}
 	if s.proposals != nil {
 		g.Go(func() error { return s.proposals.keeper.Run(gctx) })
 		g.Go(func() error {
-			return s.member.Only(gctx, "strays", (&strays{repo: s.repo, oplog: s.oplog, keeper: s.proposals.keeper, whole: s.rebuilder.Whole, log: s.Log}).run)
+			return s.replica.Member().Only(gctx, "strays", (&strays{repo: s.repo, oplog: s.oplog, keeper: s.proposals.keeper, whole: s.rebuilder.Whole, log: s.Log}).run)
 		})
 	}
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
-	if s.serving != nil {
-		g.Go(func() error { return s.serving.ended(gctx) })
-	}
+	g.Go(func() error { return s.replica.Ended(gctx) })
 	if s.shared() {
 		g.Go(func() error { return s.oplog.Follow(gctx) })
-		g.Go(func() error { return s.followPackages(gctx) })
+		g.Go(func() error { return s.freshness.FollowPackages(gctx, s.packagesArrived) })
 		if s.delivered != nil {
 			g.Go(func() error { return s.delivered.run(gctx) })
 		}
-		g.Go(func() error { return s.uploads.run(gctx) })
-		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
+		g.Go(func() error { return s.uploads.Run(gctx) })
+		g.Go(func() error {
+			return s.replica.Member().Only(gctx, "announce-packages", func(ctx context.Context) error { return s.replica.Announce(ctx, s.syncPackages) })
+		})
 	}
 	g.Go(func() error { return s.audit.Run(gctx) })
 	g.Go(func() error { return s.runTraces(gctx) })
@@ -70,7 +70,7 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.page.Run(gctx) })
 	}
 	g.Go(func() error {
-		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, keep: s.KeepOperations, log: s.Log}).run)
+		return s.replica.Member().Only(gctx, "prune", (&pruner{oplog: s.oplog, keep: s.KeepOperations, log: s.Log}).run)
 	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	g.Go(func() error { return s.listener.Run(gctx) })
@@ -115,6 +115,15 @@ func (s *Server) callersCertificates() listener.Callers {
 	return s.clientCAs
 }
 
+// packagesArrived is called when another replica has written into the package repository.
+func (s *Server) packagesArrived(ctx context.Context) {
+	if err := s.pkgm.Announce(ctx); err != nil {
+		s.Log.ErrorContext(ctx, "subscribers aren't told of packages yet", "error", err)
+	}
+	s.recon.EnqueueUnobeyed() // the packages that they name may be there now
+	s.follower.PackagesChanged()
+}
+
 // moved is called when the desired repository's branch has moved.
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
@@ -145,11 +154,8 @@ func (s *Server) close(ctx context.Context) error {
 	if s.repo != nil {
 		errs = append(errs, s.repo.Close())
 	}
-	if s.member != nil {
-		errs = append(errs, s.member.Leave(context.WithoutCancel(ctx)))
-	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
+	if s.replica != nil {
+		errs = append(errs, s.replica.Close(context.WithoutCancel(ctx)))
 	}
 	if s.audit != nil {
 		errs = append(errs, s.audit.Close())

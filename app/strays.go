@@ -17,6 +17,9 @@ import (
 // strayPause is how long after one look for strays the next one begins.
 const strayPause = 10 * time.Minute
 
+// wholePause is how often it is looked whether the store is whole.
+const wholePause = 250 * time.Millisecond
+
 // strays removes branches on which requests were proposed that nobody knows of any more. A forge may carry out a push
 // that was given up: its client was told so or had no answer, the request is forgotten, and the branch comes
 // nevertheless. Whoever merged it would begin what somebody may have asked for anew since.
@@ -33,7 +36,7 @@ func (s *strays) run(ctx context.Context) error {
 	for {
 		pause := strayPause
 		if !s.whole() {
-			pause = rebuildPause // a branch may be all that is left of its operation
+			pause = wholePause // a branch may be all that is left of its operation
 		} else if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "branches of forgotten requests can't be looked for now, it is tried again", "pause", pause, "error", err)
 		}

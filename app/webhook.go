@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/app/entrance"
 	"github.com/jibe-vnfm/jibe/forge"
+	"github.com/jibe-vnfm/jibe/internal/reference"
 )
 
 // webhook makes a fetch happen when a forge says that something was pushed. Nothing else in a
@@ -46,7 +47,7 @@ func (s *Server) newWebhook() (*webhook, error) {
 	if s.OpenWebhook {
 		return nil, errors.New("--webhook-secret with --open-webhook: the one takes only what is signed, the other takes everything: give one of them")
 	}
-	secret, err := resolve("--webhook-secret", s.WebhookSecret)
+	secret, err := reference.Read("--webhook-secret", s.WebhookSecret)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
@@ -25,7 +26,7 @@ import (
 func newBackup() *cobra.Command {
 	var c client
 	var recipients []string
-	var store app.StoreOptions
+	var store replicas.StoreOptions
 	cmd := &cobra.Command{
 		Use:   "backup FILE|DIRECTORY|-",
 		Short: "Copy the data directory into one file, while the server works",
@@ -59,7 +60,7 @@ type backingUp struct {
 	*client
 	remote     bool // the server is asked by its address
 	recipients backup.Recipients
-	store      app.StoreOptions // where no server runs
+	store      replicas.StoreOptions // where no server runs
 	check      backup.Checker
 	taken      time.Time
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/internal/natural"
 )
 
@@ -29,11 +29,11 @@ func newMembers() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return repeat(cmd, watch, func(w io.Writer, s *sheet) error {
-				list := []app.Member{}
+				list := []replicas.Member{}
 				if _, err := c.do(cmd.Context(), http.MethodGet, "/jibe/v1/members", nil, &list); err != nil {
 					return err
 				}
-				slices.SortFunc(list, func(a, b app.Member) int {
+				slices.SortFunc(list, func(a, b replicas.Member) int {
 					return cmp.Or(natural.Compare(a.Host, b.Host), cmp.Compare(a.Holder, b.Holder))
 				})
 				if output == "name" {
@@ -52,7 +52,7 @@ func newMembers() *cobra.Command {
 }
 
 // memberTable prints one line a member.
-func memberTable(w io.Writer, s *sheet, list []app.Member) {
+func memberTable(w io.Writer, s *sheet, list []replicas.Member) {
 	columns := []column{{title: "HOST"}, {title: "VERSION"}, {title: "SINCE"}, {title: "INSTANCES"}, {title: "ID"}, {title: "ANSWERS"}}
 	var rows [][]string
 	for _, m := range list {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -146,7 +147,7 @@ func (a *archiving) cut(ctx context.Context, d *datadir.Dir, out io.Writer, log 
 	if a.keep > 0 {
 		opt.Since = time.Now().Add(-time.Duration(a.keep))
 	}
-	place, err := app.StoreOf(d.Path)
+	place, err := replicas.StoreOf(d.Path)
 	if err != nil {
 		return err
 	}

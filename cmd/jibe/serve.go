@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -164,7 +165,7 @@ func forgeFlags(f *pflag.FlagSet, o *app.ForgeOptions) {
 }
 
 // storeFlags say where records are kept.
-func storeFlags(f *pflag.FlagSet, o *app.StoreOptions) {
+func storeFlags(f *pflag.FlagSet, o *replicas.StoreOptions) {
 	f.StringVar(&o.URL, "store", "", "URL of a Redis that keeps the records, as redis://HOST:6379/0, rediss://…, redis+sentinel://HOST:26379,…?master=NAME or redis+cluster://HOST:6379,… (default: a file in the data directory)")
 	f.StringVar(&o.Password, "store-password", "", "password of Redis, as file:PATH or env:NAME")
 	f.StringVar(&o.SentinelPassword, "store-sentinel-password", "", "password of Redis's sentinels, as file:PATH or env:NAME")

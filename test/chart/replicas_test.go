@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/test/ha"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -121,7 +121,7 @@ func (s *site) secrets() {
 }
 
 // members waits until as many replicas serve, which are different pods, and returns them.
-func (s *site) members(count int) (list []app.Member) {
+func (s *site) members(count int) (list []replicas.Member) {
 	s.Helper()
 	kit.Eventually(s, func() error {
 		list = nil
@@ -208,7 +208,7 @@ func (s *site) interrupted() bool {
 		return err
 	})
 	before := s.members(3)
-	at := slices.IndexFunc(before, func(m app.Member) bool { return m.Instances > 0 })
+	at := slices.IndexFunc(before, func(m replicas.Member) bool { return m.Instances > 0 })
 	if at < 0 {
 		s.Fatalf("nobody looks after the VNF: %+v", before)
 	}
@@ -228,7 +228,7 @@ func (s *site) interrupted() bool {
 		s.Errorf("the upgrade %s has another operation: %v, there were %v", op, now, earlier)
 	}
 	kit.Eventually(s, func() error { // a session lasts for a while
-		if slices.ContainsFunc(s.members(3), func(m app.Member) bool { return m.Holder == owner.Holder }) {
+		if slices.ContainsFunc(s.members(3), func(m replicas.Member) bool { return m.Holder == owner.Holder }) {
 			return fmt.Errorf("%s is a member still, with its former session", owner.Host)
 		}
 		return nil

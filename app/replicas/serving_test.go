@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"errors"
@@ -89,13 +89,14 @@ func TestTheLeaseIsKeptHoweverLongTheStartTakes(t *testing.T) {
 	t.Parallel()
 
 	r := redisserver.Start(t)
-	s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: metrics.New(metrics.Config{})}}
-	var err error
-	if s.data, err = datadir.Open(t.TempDir(), s.Log); err != nil {
+	log := slog.New(slog.DiscardHandler)
+	data, err := datadir.Open(t.TempDir(), log)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.data.Close() })
-	if err := s.openStore(t.Context()); err != nil {
+	t.Cleanup(func() { _ = data.Close() })
+	s, err := Open(t.Context(), Config{Data: data, Store: StoreOptions{URL: r.URL()}, Log: log, Meters: metrics.New(metrics.Config{})})
+	if err != nil {
 		t.Fatal(err)
 	}
 	first, err := s.serving.mine()
@@ -108,7 +109,7 @@ func TestTheLeaseIsKeptHoweverLongTheStartTakes(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.store.Close(); err != nil {
+	if err := s.Records.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := serves(t, r, "next").take(t.Context()); err != nil {

@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -46,7 +46,7 @@ type serving struct {
 	kept chan struct{}
 }
 
-var _ recordStore = (*serving)(nil)
+var _ Records = (*serving)(nil)
 
 // newServing is a store in Redis that is still to be taken.
 func newServing(ctx context.Context, r *redis.Store, log *slog.Logger) (*serving, error) {

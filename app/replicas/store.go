@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/internal/reference"
 	"github.com/jibe-vnfm/jibe/internal/sealed"
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -38,35 +39,13 @@ func (o StoreOptions) redis() (redis.Options, error) {
 	}
 	r := redis.Options{URL: o.URL, Replicas: o.Replicas}
 	var err, serr error
-	r.Password, err = resolve("--store-password", o.Password)
-	r.SentinelPassword, serr = resolve("--store-sentinel-password", o.SentinelPassword)
+	r.Password, err = reference.Read("--store-password", o.Password)
+	r.SentinelPassword, serr = reference.Read("--store-sentinel-password", o.SentinelPassword)
 	return r, errors.Join(err, serr)
 }
 
-// resolve reads what a reference names. It isn't shown where it is no reference: it may be the
-// password itself.
-func resolve(flag, reference string) (string, error) {
-	kind, name, _ := strings.Cut(reference, ":")
-	switch {
-	case reference == "":
-		return "", nil
-	case kind == "env":
-		if v, ok := os.LookupEnv(name); ok {
-			return v, nil
-		}
-		return "", fmt.Errorf("%s: the environment has no %s", flag, name)
-	case kind == "file":
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", flag, err)
-		}
-		return strings.TrimRight(string(text), "\r\n"), nil
-	}
-	return "", fmt.Errorf("%s: want file:PATH or env:NAME", flag)
-}
-
-// recordStore is what the server needs of its store, wherever that is.
-type recordStore interface {
+// Records is what the server needs of its store, wherever that is.
+type Records interface {
 	store.Store
 	// LastWrite returns when the last write ended, and its error if it failed.
 	LastWrite() (at time.Time, err error)
@@ -74,42 +53,42 @@ type recordStore interface {
 	Probe(ctx context.Context, size int) error
 }
 
-// openStore opens the store that the options name, and takes it for this process alone.
-func (s *Server) openStore(ctx context.Context) error {
-	place, err := StoreOf(s.data.Path)
+// open opens the store that the options name, and takes it for this process alone, unless it is shared.
+func (s *Replica) open(ctx context.Context) error {
+	place, err := StoreOf(s.Data.Path)
 	if err != nil {
 		return err
 	}
 	if s.Store.URL == "" {
 		if place != "" {
-			return fmt.Errorf("the records of data directory %s are in Redis (%s): give --store; to begin without them, remove %s", s.data.Path, place, filepath.Join(s.data.Path, datadir.StorePlace))
+			return fmt.Errorf("the records of data directory %s are in Redis (%s): give --store; to begin without them, remove %s", s.Data.Path, place, filepath.Join(s.Data.Path, datadir.StorePlace))
 		}
 		s.compactStore(ctx)
-		b, err := openBolt(s.data, bolt.WithObserver(s.meters.Store))
+		b, err := openBolt(s.Data, bolt.WithObserver(s.Meters.Store))
 		if err != nil {
 			return err
 		}
-		s.store = b
+		s.Records = b
 		return nil
 	}
 	o, err := s.Store.redis()
 	if err != nil {
 		return err
 	}
-	o.Observe, o.Fenced = s.meters.Store, s.meters.Fenced
+	o.Observe, o.Fenced = s.Meters.Store, s.Meters.Fenced
 	r, err := s.awaitRedis(ctx, o)
 	if err != nil {
 		return err
 	}
-	if s.shared() {
-		s.store, s.redis = r, r
+	if s.Shared() {
+		s.Records, s.redis = r, r
 		return s.keepPlace(ctx, place)
 	}
 	s.redis = r
 	if s.serving, err = newServing(ctx, r, s.Log); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	s.store = s.serving
+	s.Records = s.serving
 	if err := s.serving.take(ctx); err != nil {
 		return err
 	}
@@ -121,31 +100,31 @@ func (s *Server) openStore(ctx context.Context) error {
 }
 
 // keepPlace notes where the records are, and brings those there that the data directory has.
-func (s *Server) keepPlace(ctx context.Context, place string) error {
-	move := place == "" && datadir.Exists(s.data.Store())
+func (s *Replica) keepPlace(ctx context.Context, place string) error {
+	move := place == "" && datadir.Exists(s.Data.Store())
 	if err := s.moveStore(ctx, move); err != nil {
 		return err
 	}
-	if err := s.sealRecords(ctx, move || place != "" || datadir.Exists(s.data.Store()+movedSuffix)); err != nil {
+	if err := s.sealRecords(ctx, move || place != "" || datadir.Exists(s.Data.Store()+movedSuffix)); err != nil {
 		return err
 	}
 	if err := s.recordRestored(ctx); err != nil {
 		return err
 	}
-	return datadir.WriteDurably(filepath.Join(s.data.Path, datadir.StorePlace), s.Store.URL+"\n")
+	return datadir.WriteDurably(filepath.Join(s.Data.Path, datadir.StorePlace), s.Store.URL+"\n")
 }
 
-// join makes this process a member of those that serve the store.
-func (s *Server) join(ctx context.Context) error {
+// Join makes this process a member of those that serve the store.
+func (s *Replica) Join(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
-	s.member, err = members.Join(ctx, members.Config{Store: s.store, Log: s.Log, Holder: s.holder, Host: host, Version: s.Version, Shared: s.shared()})
-	if err != nil || !s.shared() {
+	s.member, err = members.Join(ctx, members.Config{Store: s.Records, Log: s.Log, Holder: s.holder, Host: host, Version: s.Version, Shared: s.Shared()})
+	if err != nil || !s.Shared() {
 		return err
 	}
-	alone, err := s.store.Leases(ctx, serveLease)
+	alone, err := s.Records.Leases(ctx, serveLease)
 	if err == nil && len(alone) > 0 {
 		err = fmt.Errorf("a process without --remote serves from this store (%s), which lets no other do so: give it --remote, or end it", alone[0].Holder)
 	}
@@ -154,8 +133,8 @@ func (s *Server) join(ctx context.Context) error {
 
 // compactStore gives the free space of the store's file back to the disk. A start does without, and
 // what is wrong with the file is an error of its opening.
-func (s *Server) compactStore(ctx context.Context) {
-	freed, err := bolt.Compact(s.data.Store(), datadir.EndPatience)
+func (s *Replica) compactStore(ctx context.Context) {
+	freed, err := bolt.Compact(s.Data.Store(), datadir.EndPatience)
 	switch {
 	case err != nil:
 		s.Log.WarnContext(ctx, "the store keeps room that it doesn't need, the next start tries again", "error", err)
@@ -178,14 +157,14 @@ func StoreOf(data string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// lookAtStore tells the doctor where to look.
-func (s *Server) lookAtStore(t *doctor.Target) {
-	if st, ok := s.store.(*bolt.Store); ok {
+// Show tells the doctor where to look.
+func (s *Replica) Show(t *doctor.Target) {
+	if st, ok := s.Records.(*bolt.Store); ok {
 		t.Store = st.Facts
 		return
 	}
 	t.Redis = s.redis.Facts
-	t.Unproven = func(ctx context.Context) ([]string, error) { return unproven(ctx, s.store, s.sealer()) }
+	t.Unproven = func(ctx context.Context) ([]string, error) { return unproven(ctx, s.Records, s.Sealer()) }
 }
 
 // unproven returns why subscriptions in a store aren't served.
@@ -198,19 +177,19 @@ func unproven(ctx context.Context, from store.Store, by sealed.Sealer) ([]string
 	return why, err
 }
 
-// inspectStore is lookAtStore where no server runs.
-func inspectStore(t *doctor.Target, o Options) {
-	if place, _ := StoreOf(o.Data); o.Store.URL == "" && place != "" {
-		o.Store.URL = place
+// Show is [Replica.Show] for a data directory on which no server runs.
+func (o StoreOptions) Show(t *doctor.Target, data string) {
+	if place, _ := StoreOf(data); o.URL == "" && place != "" {
+		o.URL = place
 	}
-	if o.Store.URL == "" {
+	if o.URL == "" {
 		t.Store = func(ctx context.Context) (bolt.Facts, error) {
-			return bolt.Inspect(ctx, filepath.Join(o.Data, datadir.StoreFile))
+			return bolt.Inspect(ctx, filepath.Join(data, datadir.StoreFile))
 		}
 		return
 	}
 	t.Redis = func(ctx context.Context) (redis.Facts, error) {
-		ro, err := o.Store.redis()
+		ro, err := o.redis()
 		if err != nil {
 			return redis.Facts{}, err
 		}
@@ -226,7 +205,7 @@ func inspectStore(t *doctor.Target, o Options) {
 		if err != nil {
 			return nil, err
 		}
-		ro, err := o.Store.redis()
+		ro, err := o.redis()
 		if err != nil {
 			return nil, err
 		}
@@ -237,4 +216,34 @@ func inspectStore(t *doctor.Target, o Options) {
 		defer r.Close()
 		return unproven(ctx, r, sealerOf(keeper, true))
 	}
+}
+
+// OpenStopped opens the records of a data directory on which no server runs. place is the URL of the Redis that has
+// them, "" where they are in the directory. The URL of o may be left out.
+func OpenStopped(ctx context.Context, d *datadir.Dir, o StoreOptions) (records Records, place string, err error) {
+	if place, err = StoreOf(d.Path); err != nil {
+		return nil, "", err
+	}
+	if place != "" {
+		records, err = openPlace(ctx, o, place)
+		return records, place, err
+	}
+	records, err = openBolt(d)
+	return records, "", err
+}
+
+// openPlace opens the Redis that has the records of a data directory.
+func openPlace(ctx context.Context, o StoreOptions, place string) (*redis.Store, error) {
+	if o.URL == "" {
+		o.URL = place
+	}
+	ro, err := o.redis()
+	if err != nil {
+		return nil, err
+	}
+	s, err := redis.Open(ctx, ro)
+	if err != nil {
+		return nil, fmt.Errorf("the records of the data directory are in Redis (is a --store-password needed?): %w", err)
+	}
+	return s, nil
 }

@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -35,11 +35,12 @@ const (
 	rebuildPatience = 30 * time.Second
 )
 
-// rebuilder puts back what the store has lost and git says. Until that is done, no instance is looked
+// Rebuilder puts back what the store has lost and git says. Until that is done, no instance is looked
 // at: whatever runs would look new. One member does it, the others wait.
-type rebuilder struct {
+type Rebuilder struct {
 	store  store.Store
-	repo   *gitrepo.Repo
+	repo   Evident
+	shared bool
 	oplog  *oplog.Log
 	member *members.Member
 	log    *slog.Logger
@@ -61,7 +62,7 @@ type moment struct {
 
 // now is the present moment, without asking the store. Whoever has a connection to a store that went back
 // has been told its epoch.
-func (r *rebuilder) now() moment {
+func (r *Rebuilder) now() moment {
 	m := moment{session: r.member.Session()}
 	if k, ok := r.store.(interface{ Known() store.Mark }); ok {
 		m.epoch = k.Known().Epoch
@@ -69,9 +70,18 @@ func (r *rebuilder) now() moment {
 	return m
 }
 
-// rebuild makes the rebuilder, and waits a while until the store is whole.
-func (s *Server) rebuild(ctx context.Context) *rebuilder {
-	r := &rebuilder{store: s.store, repo: s.repo, oplog: s.oplog, member: s.member, log: s.Log, open: s.packages.Open, agree: s.agree, wake: make(chan struct{}, 1)}
+// Evident is the desired repository, as evidence of what the store had.
+type Evident interface {
+	Evidence(ctx context.Context, proposals string) (*gitrepo.Evidence, error)
+	Lookup(instance string) (desired.Revision, bool)
+	Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error)
+	Attest(commit, line string, facts []byte)
+	ShareNotes(ctx context.Context)
+}
+
+// Rebuilder makes it, and waits a while until the store is whole. open reads packages.
+func (s *Replica) Rebuilder(ctx context.Context, repo Evident, log *oplog.Log, open func(ctx context.Context, tree string) (*vnfd.Package, error)) *Rebuilder {
+	r := &Rebuilder{store: s.Records, repo: repo, shared: s.Shared(), oplog: log, member: s.member, log: s.Log, open: open, agree: s.Agree, wake: make(chan struct{}, 1)}
 	r.oplog.OnLost(r.look)
 	within, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -80,7 +90,7 @@ func (s *Server) rebuild(ctx context.Context) *rebuilder {
 }
 
 // Whole says whether the store is known to be whole now.
-func (r *rebuilder) Whole() bool {
+func (r *Rebuilder) Whole() bool {
 	now := r.now()
 	if was := r.whole.Load(); was != nil && *was == now && now.session != nil {
 		return true
@@ -92,36 +102,36 @@ func (r *rebuilder) Whole() bool {
 // requestPatience is how long a request that changes something waits until the store is whole.
 const requestPatience = 2 * time.Second
 
-// whole has requests wait that would change something while the store may lack records: to it an
+// Guard has requests wait that would change something while the store may lack records: to it an
 // instance on which an operation is under way seems to be idle, and one that exists to be new.
-func (s *Server) whole(next http.Handler) http.Handler {
-	if !s.shared() {
+func (r *Rebuilder) Guard(next http.Handler) http.Handler {
+	if !r.shared {
 		return next // it was made whole before it serves
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			ctx, cancel := context.WithTimeout(r.Context(), requestPatience)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+			ctx, cancel := context.WithTimeout(req.Context(), requestPatience)
 			defer cancel()
-			for !s.rebuilder.Whole() {
+			for !r.Whole() {
 				if wait(ctx, rebuildPause/10); ctx.Err() != nil {
 					answer.Problem(w, http.StatusServiceUnavailable, "nothing was begun: the store can't be reached, or has lost records that are being put back from git; try again in a moment")
 					return
 				}
 			}
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, req)
 	})
 }
 
-func (r *rebuilder) look() {
+func (r *Rebuilder) look() {
 	select {
 	case r.wake <- struct{}{}:
 	default: // somebody is about to look
 	}
 }
 
-// run keeps the store whole until ctx ends. again has all instances looked at.
-func (r *rebuilder) run(ctx context.Context, again func()) error {
+// Run keeps the store whole until ctx ends. again has all instances looked at.
+func (r *Rebuilder) Run(ctx context.Context, again func()) error {
 	for {
 		if !r.Whole() {
 			// Whoever rebuilds may be another replica. That goes on beside: the push may have to wait for its interval.
@@ -141,7 +151,7 @@ func (r *rebuilder) run(ctx context.Context, again func()) error {
 }
 
 // ensure returns true when the store is whole, or false when ctx has ended.
-func (r *rebuilder) ensure(ctx context.Context) bool {
+func (r *Rebuilder) ensure(ctx context.Context) bool {
 	told := false
 	for ; ; wait(ctx, rebuildPause) {
 		now := r.now()
@@ -172,7 +182,7 @@ func wait(ctx context.Context, d time.Duration) {
 
 // once does the work, or returns after a moment where another member is at it or no lease is given yet: a
 // store that lost records gives none for some seconds.
-func (r *rebuilder) once(ctx context.Context) error {
+func (r *Rebuilder) once(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	free := time.AfterFunc(rebuildPause, stop)
@@ -185,7 +195,7 @@ func (r *rebuilder) once(ctx context.Context) error {
 }
 
 // epoch is that of the store. A file doesn't go back by itself, and counts its openings.
-func (r *rebuilder) epoch(ctx context.Context) (string, error) {
+func (r *Rebuilder) epoch(ctx context.Context) (string, error) {
 	if _, file := r.store.(*bolt.Store); file {
 		return "file", nil
 	}
@@ -193,13 +203,13 @@ func (r *rebuilder) epoch(ctx context.Context) (string, error) {
 	return strconv.FormatUint(now.Epoch, 10), err
 }
 
-func (r *rebuilder) isWhole(ctx context.Context) (bool, error) {
+func (r *Rebuilder) isWhole(ctx context.Context) (bool, error) {
 	epoch, _, said, err := r.marked(ctx)
 	return err == nil && epoch == said, err
 }
 
 // marked returns the store's epoch, and the record of the one in which it was last whole.
-func (r *rebuilder) marked(ctx context.Context) (epoch string, version uint64, said string, err error) {
+func (r *Rebuilder) marked(ctx context.Context) (epoch string, version uint64, said string, err error) {
 	rec, err := r.store.Get(ctx, rebuiltKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", 0, "", err
@@ -212,7 +222,7 @@ func (r *rebuilder) marked(ctx context.Context) (epoch string, version uint64, s
 type sums struct{ instances, operations, open int }
 
 // work puts back what the store lacks. ctx is under the lease of the job.
-func (r *rebuilder) work(ctx context.Context) error {
+func (r *Rebuilder) work(ctx context.Context) error {
 	epoch, version, said, err := r.marked(ctx)
 	if err != nil || epoch == said {
 		return err
@@ -305,7 +315,7 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 }
 
 // instance puts back what the store lacks of one instance.
-func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, emptied bool, n *sums) error {
+func (r *Rebuilder) instance(ctx context.Context, id string, told []lcm.Told, emptied bool, n *sums) error {
 	inst, ops := lcm.Rebuild(id, told)
 	for _, op := range ops {
 		r.name(ctx, op)
@@ -326,7 +336,7 @@ func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, em
 
 // created puts back the record of an instance that a request has created, and that wasn't operated on
 // since: that it exists has been told.
-func (r *rebuilder) created(ctx context.Context, at desired.Revision, n *sums) error {
+func (r *Rebuilder) created(ctx context.Context, at desired.Revision, n *sums) error {
 	if _, exists := r.repo.Lookup(at.Instance); !exists {
 		return nil
 	}
@@ -342,7 +352,7 @@ func (r *rebuilder) created(ctx context.Context, at desired.Revision, n *sums) e
 }
 
 // vnf is what notifications say of the VNF, as far as its package can be read.
-func (r *rebuilder) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
+func (r *Rebuilder) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
 	pkg, err := r.open(ctx, in.Package)
 	if err != nil {
 		pkg = nil
@@ -351,7 +361,7 @@ func (r *rebuilder) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
 }
 
 // ran says whether the VNF was to run at the revision.
-func (r *rebuilder) ran(ctx context.Context, at desired.Revision) bool {
+func (r *Rebuilder) ran(ctx context.Context, at desired.Revision) bool {
 	if at.Tree == "" {
 		return false
 	}
@@ -364,7 +374,7 @@ func (r *rebuilder) ran(ctx context.Context, at desired.Revision) bool {
 }
 
 // name fills in what notifications say of the VNF, best effort.
-func (r *rebuilder) name(ctx context.Context, op *lcm.Operation) {
+func (r *Rebuilder) name(ctx context.Context, op *lcm.Operation) {
 	at := op.After
 	if at.Tree == "" {
 		at = op.Before
@@ -381,7 +391,7 @@ func (r *rebuilder) name(ctx context.Context, op *lcm.Operation) {
 
 // vouch has git keep how the last operations ended that a former version of Jibe has carried out: it
 // wrote nothing that could be believed.
-func (r *rebuilder) vouch(ctx context.Context, told map[string][]lcm.Told) {
+func (r *Rebuilder) vouch(ctx context.Context, told map[string][]lcm.Told) {
 	for e := range r.oplog.InstanceEntries("") {
 		if e.Last == "" || slices.ContainsFunc(told[e.ID], func(t lcm.Told) bool { return t.ID == e.Last && len(t.Facts) > 0 }) {
 			continue

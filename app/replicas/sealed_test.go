@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -51,20 +51,22 @@ func TestRecordsWithoutASealAreBelievedOnce(t *testing.T) {
 		if i > 2 {
 			add()
 		}
-		s := &Server{Options: Options{Store: StoreOptions{URL: r.URL()}, Log: slog.New(slog.DiscardHandler)}, observers: observers{meters: metrics.New(metrics.Config{})}, keeper: keeper}
-		if s.data, err = datadir.Open(start.dir, s.Log); err != nil {
+		log := slog.New(slog.DiscardHandler)
+		data, err := datadir.Open(start.dir, log)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.openStore(t.Context()); err != nil {
+		s, err := Open(t.Context(), Config{Data: data, Keeper: keeper, Store: StoreOptions{URL: r.URL()}, Log: log, Meters: metrics.New(metrics.Config{})})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if found, err := notify.FindUnproven(context.Background(), s.store, s.sealer()); err != nil || len(found) != start.unproven {
+		if found, err := notify.FindUnproven(context.Background(), s.Records, s.Sealer()); err != nil || len(found) != start.unproven {
 			t.Errorf("start %d: %v aren't proven, want %d (%v)", i, found, start.unproven, err)
 		}
-		if err := s.store.Close(); err != nil {
+		if err := s.Records.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.data.Close(); err != nil {
+		if err := s.Data.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,10 +1,11 @@
-package app
+package replicas
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 
@@ -71,8 +72,8 @@ const movedSuffix = ".moved"
 
 // moveStore brings the records of a file in the data directory to Redis, where there is one. One that was
 // interrupted is carried on by the next start. It refuses a Redis that has got a part of some records only.
-func (s *Server) moveStore(ctx context.Context, have bool) error {
-	rec, err := s.store.Get(ctx, unfinishedKey)
+func (s *Replica) moveStore(ctx context.Context, have bool) error {
+	rec, err := s.Records.Get(ctx, unfinishedKey)
 	switch {
 	case err == nil && string(rec.Value) == byRestore:
 		return errors.New("the Redis has a part of a backup's records only: a restore is under way, or was interrupted. Run jibe restore again, with the same backup or another")
@@ -84,24 +85,24 @@ func (s *Server) moveStore(ctx context.Context, have bool) error {
 		return nil
 	}
 	begun := err == nil
-	from, err := openBolt(s.data)
+	from, err := openBolt(s.Data)
 	if err != nil {
 		return err
 	}
 	n, err := s.move(ctx, from, begun)
 	if err := errors.Join(err, from.Close()); err != nil {
-		return fmt.Errorf("move the records of %s to Redis: %w", s.data.Store(), err)
+		return fmt.Errorf("move the records of %s to Redis: %w", s.Data.Store(), err)
 	}
-	if err := os.Rename(s.data.Store(), s.data.Store()+movedSuffix); err != nil {
+	if err := os.Rename(s.Data.Store(), s.Data.Store()+movedSuffix); err != nil {
 		return err
 	}
-	s.Log.InfoContext(ctx, "the records of the data directory are in Redis now", "records", n, "file", s.data.Store()+movedSuffix)
+	s.Log.InfoContext(ctx, "the records of the data directory are in Redis now", "records", n, "file", s.Data.Store()+movedSuffix)
 	return nil
 }
 
-func (s *Server) move(ctx context.Context, from *bolt.Store, begun bool) (n int, err error) {
+func (s *Replica) move(ctx context.Context, from *bolt.Store, begun bool) (n int, err error) {
 	if !begun {
-		foreign, err := transfer.Foreign(ctx, from, s.store, stays)
+		foreign, err := transfer.Foreign(ctx, from, s.Records, stays)
 		if err == nil && foreign != "" {
 			err = fmt.Errorf("the Redis has records already that the file doesn't have so (%s): name another database or prefix where they are another installation's; "+
 				"to go on with those of Redis, move the file away; to have those of a backup in their place, jibe restore --store", foreign)
@@ -114,15 +115,25 @@ func (s *Server) move(ctx context.Context, from *bolt.Store, begun bool) (n int,
 	if s.serving != nil {
 		kept = s.serving.during
 	}
-	to, ok := s.store.(target)
+	to, ok := s.Records.(target)
 	if !ok {
-		return 0, fmt.Errorf("records can't be moved to a store of type %T", s.store)
+		return 0, fmt.Errorf("records can't be moved to a store of type %T", s.Records)
 	}
 	return bring(ctx, byMove, from, to, kept)
 }
 
-// restoreRecords makes the records of a Redis those of the file in a folder that was unpacked of a backup.
-func restoreRecords(ctx context.Context, dir string, m *backup.Manifest, o Restoring, note audit.Record) (err error) {
+// RestoreOptions say how the records of a backup are restored into Redis.
+type RestoreOptions struct {
+	Store StoreOptions
+	// Force has records that are in Redis replaced.
+	Force bool
+	// Alone says that no data directory is restored with them, whose audit log would tell of it.
+	Alone bool
+	Log   *slog.Logger
+}
+
+// Restore makes the records of a Redis those of the file in a folder that was unpacked of a backup.
+func Restore(ctx context.Context, dir string, m *backup.Manifest, o RestoreOptions, note audit.Record) (err error) {
 	path := (&datadir.Dir{Path: dir}).Store()
 	if !datadir.Exists(path) {
 		return errors.New("the backup has no records: an older jibe made it of a data directory whose records were in Redis. Without --store, its repositories and keys are restored, and a start puts back what git says")
@@ -159,7 +170,7 @@ func restoreRecords(ctx context.Context, dir string, m *backup.Manifest, o Resto
 		return err
 	}
 	var notes []store.Record
-	if o.Data == "" { // else the data directory's audit log gets it
+	if o.Alone { // else the data directory's audit log gets it
 		old, err := to.Get(ctx, restoredKey)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -238,27 +249,27 @@ func commonOf(ctx context.Context, s store.Store) (c common, ok bool, err error)
 }
 
 // recordRestored has the audit log tell of a restore of records alone.
-func (s *Server) recordRestored(ctx context.Context) error {
-	rec, err := s.store.Get(ctx, restoredKey)
+func (s *Replica) recordRestored(ctx context.Context) error {
+	rec, err := s.Records.Get(ctx, restoredKey)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if recorded, err := s.audit.Restored(rec.Value, restoredKey+" in the store"); err != nil || !recorded {
+	if recorded, err := s.Audit.Restored(rec.Value, restoredKey+" in the store"); err != nil || !recorded {
 		return err // the note stays for another start
 	}
-	_, err = s.store.Put(ctx, store.Record{Key: restoredKey, Version: rec.Version, Delete: true})
+	_, err = s.Records.Put(ctx, store.Record{Key: restoredKey, Version: rec.Version, Delete: true})
 	if errors.Is(err, store.ErrConflict) {
 		return nil // another replica has recorded it, too
 	}
 	return err
 }
 
-// forgetWhole has the next start hold the records in a folder against git: the repository may be one on a git
+// ForgetWhole has the next start hold the records in a folder against git: the repository may be one on a git
 // server that knows of more.
-func forgetWhole(ctx context.Context, dir string) error {
+func ForgetWhole(ctx context.Context, dir string) error {
 	path := (&datadir.Dir{Path: dir}).Store()
 	if !datadir.Exists(path) {
 		return nil

@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 )
 
-// sealer proves that records are this installation's own. Those in the data directory need no proof: the
+// Sealer proves that records are this installation's own. Those in the data directory need no proof: the
 // key lies next to them.
-func (s *Server) sealer() sealed.Sealer { return sealerOf(s.keeper, s.Store.URL != "") }
+func (s *Replica) Sealer() sealed.Sealer { return sealerOf(s.Keeper, s.Store.URL != "") }
 
 func sealerOf(keeper *secret.Keeper, inRedis bool) sealed.Sealer {
 	return sealed.Sealer{Key: keeper.Derive("seal records"), Trusting: !inRedis}
@@ -24,17 +24,17 @@ func sealerOf(keeper *secret.Keeper, inRedis bool) sealed.Sealer {
 // records of this data directory were in this Redis, or in the directory, when the process started: then
 // they are those that the earlier version has served, and they are believed once. A record without a seal
 // that comes later isn't.
-func (s *Server) sealRecords(ctx context.Context, before bool) error {
-	done := filepath.Join(s.data.Path, datadir.SealedRecords)
+func (s *Replica) sealRecords(ctx context.Context, before bool) error {
+	done := filepath.Join(s.Data.Path, datadir.SealedRecords)
 	if datadir.Exists(done) {
 		return nil
 	}
 	if before {
-		subscriptions, err := notify.SealAll(ctx, s.store, s.sealer())
+		subscriptions, err := notify.SealAll(ctx, s.Records, s.Sealer())
 		if err != nil {
 			return fmt.Errorf("seal the records in Redis: %w", err)
 		}
-		operations, err := oplog.SealAll(ctx, s.store, s.sealer())
+		operations, err := oplog.SealAll(ctx, s.Records, s.Sealer())
 		if err != nil {
 			return fmt.Errorf("seal the records in Redis: %w", err)
 		}

@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -12,32 +12,28 @@ import (
 // awaitPause is how often a start looks whether Redis is there again.
 const awaitPause = time.Second
 
-// errEnded is returned by a start that was told to end while it waited.
-var errEnded = errors.New("told to end before the start was done")
+// ErrEnded is returned by a start that was told to end while it waited.
+var ErrEnded = errors.New("told to end before the start was done")
 
 // awaitRedis opens the Redis, and waits for one that can't be reached: whoever started this process would
 // only start it again. Meanwhile /healthz says that it lives, and everything else that it isn't ready. What
 // Redis itself refuses, as a wrong password, ends the start.
-func (s *Server) awaitRedis(ctx context.Context, o redis.Options) (*redis.Store, error) {
+func (s *Replica) awaitRedis(ctx context.Context, o redis.Options) (*redis.Store, error) {
 	r, err := redis.Open(ctx, o)
 	if !errors.Is(err, store.ErrUnavailable) || redis.Refused(err) {
 		return r, err
 	}
 	s.Log.WarnContext(ctx, "Redis can't be reached: the start waits for it", "error", err)
 	since := time.Now()
-	why := "starting: the store isn't reached yet\n"
-	if s.OpenMetrics || s.InsecureDev {
-		why = "starting: " + err.Error() + "\n"
-	}
-	stop, lerr := s.listener.Defer(s.data, why)
+	stop, lerr := s.Defer(err)
 	if lerr != nil {
 		return nil, errors.Join(err, lerr)
 	}
 	defer stop()
 	for errors.Is(err, store.ErrUnavailable) && !redis.Refused(err) {
 		select {
-		case <-s.ending:
-			return nil, errEnded
+		case <-s.Ending:
+			return nil, ErrEnded
 		case <-time.After(awaitPause):
 		}
 		r, err = redis.Open(ctx, o)

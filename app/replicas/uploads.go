@@ -1,4 +1,4 @@
-package app
+package replicas
 
 import (
 	"context"
@@ -31,9 +31,9 @@ const (
 	uploadPause = time.Second
 )
 
-// uploads are the packages that replicas work on. They implement [vnfpkgm.Claims]. What a replica has
+// Uploads are the packages that replicas work on. They implement [vnfpkgm.Claims]. What a replica has
 // left that is gone counts for nothing.
-type uploads struct {
+type Uploads struct {
 	store  store.Store
 	member *members.Member
 	log    *slog.Logger
@@ -44,12 +44,13 @@ type uploads struct {
 	leaving map[string]bool // of mine: what the store has to be told yet
 }
 
-func newUploads(s store.Store, member *members.Member, log *slog.Logger) *uploads {
-	return &uploads{store: s, member: member, log: log, seen: map[string]upload{}, mine: map[string]bool{}, leaving: map[string]bool{}}
+// NewUploads makes them.
+func NewUploads(s store.Store, member *members.Member, log *slog.Logger) *Uploads {
+	return &Uploads{store: s, member: member, log: log, seen: map[string]upload{}, mine: map[string]bool{}, leaving: map[string]bool{}}
 }
 
 // Take implements [vnfpkgm.Claims].
-func (u *uploads) Take(ctx context.Context, id, state string) (elsewhere string, err error) {
+func (u *Uploads) Take(ctx context.Context, id, state string) (elsewhere string, err error) {
 	session := u.member.Session()
 	if session == nil {
 		return "", fmt.Errorf("package %s: this replica has no session: %w", id, store.ErrUnavailable)
@@ -85,7 +86,7 @@ func (u *uploads) Take(ctx context.Context, id, state string) (elsewhere string,
 }
 
 // read returns the record of a package; its version is 0 where nobody works on it.
-func (u *uploads) read(ctx context.Context, id string) (rec store.Record, is upload, err error) {
+func (u *Uploads) read(ctx context.Context, id string) (rec store.Record, is upload, err error) {
 	rec, err = u.store.Get(ctx, uploadPrefix+id)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Record{}, upload{}, nil
@@ -100,7 +101,7 @@ func (u *uploads) read(ctx context.Context, id string) (rec store.Record, is upl
 }
 
 // Drop implements [vnfpkgm.Claims].
-func (u *uploads) Drop(ctx context.Context, id string) {
+func (u *Uploads) Drop(ctx context.Context, id string) {
 	u.mu.Lock()
 	was := u.mine[id]
 	if was {
@@ -113,7 +114,7 @@ func (u *uploads) Drop(ctx context.Context, id string) {
 }
 
 // drop tells the store. Where that fails, run tries again.
-func (u *uploads) drop(ctx context.Context, id string) {
+func (u *Uploads) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTime)
 	defer cancel()
 	rec, is, err := u.read(ctx, id)
@@ -132,8 +133,8 @@ func (u *uploads) drop(ctx context.Context, id string) {
 	}
 }
 
-// run tells the store what it couldn't be told at once, until ctx ends.
-func (u *uploads) run(ctx context.Context) error {
+// Run tells the store what it couldn't be told at once, until ctx ends.
+func (u *Uploads) Run(ctx context.Context) error {
 	tick := time.NewTicker(uploadPause)
 	defer tick.Stop()
 	for {
@@ -155,7 +156,7 @@ func (u *uploads) run(ctx context.Context) error {
 }
 
 // load reads what all replicas work on, and removes what was left by those that are gone.
-func (u *uploads) load(ctx context.Context) error {
+func (u *Uploads) load(ctx context.Context) error {
 	recs, err := u.store.List(ctx, uploadPrefix, "", 0)
 	if err != nil {
 		return fmt.Errorf("which packages other replicas work on: %w", err)
@@ -180,7 +181,7 @@ func (u *uploads) load(ctx context.Context) error {
 }
 
 // gone says whether a replica has ended; the store is only asked where it isn't known to live.
-func (u *uploads) gone(ctx context.Context, holder string) (bool, error) {
+func (u *Uploads) gone(ctx context.Context, holder string) (bool, error) {
 	if slices.Contains(u.member.Living(), holder) {
 		return false, nil
 	}
@@ -188,7 +189,7 @@ func (u *uploads) gone(ctx context.Context, holder string) (bool, error) {
 }
 
 // Elsewhere implements [vnfpkgm.Claims].
-func (u *uploads) Elsewhere(id string) string {
+func (u *Uploads) Elsewhere(id string) string {
 	u.mu.Lock()
 	is, ok := u.seen[id]
 	u.mu.Unlock()
