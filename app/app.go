@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
 	"github.com/jibe-vnfm/jibe/app/entrance"
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/app/metrics"
@@ -60,7 +64,7 @@ type Options struct {
 	WebhookSecret string
 	OpenWebhook   bool
 	// Forge says which forge is told what becomes of commits and pull requests of Remote.
-	Forge ForgeOptions
+	Forge forgesync.Options
 	// Prometheus is asked by the gates of rollouts.
 	Prometheus PrometheusOptions
 	// InsecureDev lets everyone in without a token.
@@ -155,11 +159,11 @@ type Server struct {
 	auth      auth.Authenticator
 	audit     *entrance.Recorder
 	entrance  *entrance.Entrance
-	webhook   *webhook
-	forge     forge.Client     // nil where no forge is told
-	reporter  *report.Reporter // likewise
-	proposals *proposals       // likewise
-	delivered *delivered       // likewise
+	webhook   *forgesync.Webhook
+	forge     forge.Client         // nil where no forge is told
+	reporter  *report.Reporter     // likewise
+	proposals *forgesync.Proposals // likewise
+	delivered *forgesync.Delivered // likewise
 	hooks     *githooks.Hooks
 	git       *githooks.Service
 	backing   sync.Mutex      // while a backup is taken
@@ -226,7 +230,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.entrance, err = entrance.New(s.Audit.TrustedProxies, s.audit, s.Log); err != nil {
 		return err
 	}
-	if s.webhook, err = s.newWebhook(); err != nil {
+	if s.webhook, err = forgesync.NewWebhook(s.webhooks(s.entrance)); err != nil {
 		return err
 	}
 	if s.auth, err = s.authenticator(); err != nil {
@@ -234,7 +238,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.auth = entrance.Judged{Authenticator: s.auth}
 	s.egress = s.newGuard()
-	if s.forge, err = forgeClient(s.Options, s.egress.ForConfigured()); err != nil {
+	if s.forge, err = s.Forge.Client(s.Remote, s.egress.ForConfigured()); err != nil {
 		return err
 	}
 	if err := s.openTraces(); err != nil {
@@ -334,6 +338,36 @@ func (s *Server) deferred(err error) (stop func(), lerr error) {
 	return s.listener.Defer(s.data, why)
 }
 
+// webhooks says which deliveries of a forge are taken.
+func (o Options) webhooks(e *entrance.Entrance) forgesync.WebhookConfig {
+	return forgesync.WebhookConfig{Secret: o.WebhookSecret, Open: o.OpenWebhook, Anyone: o.InsecureDev, Log: o.Log,
+		From: func(r *http.Request) string { return entrance.AddressText(e.Source(r)) }}
+}
+
+// pageOf is the address of a page, "" where there is none.
+func (s *Server) pageOf(kind, id string) string {
+	if s.Page.Off {
+		return ""
+	}
+	return strings.TrimSuffix(s.BaseURL, "/") + ui.Root + kind + url.PathEscape(id)
+}
+
+// proposed is what requests are proposed by; nil where no forge is told.
+func (s *Server) proposed() sol.Proposals {
+	if s.proposals == nil {
+		return nil
+	}
+	return s.proposals
+}
+
+// delivery is called when the forge says that something happened there.
+func (s *Server) delivery() {
+	s.repo.Poke()
+	if s.delivered != nil {
+		s.delivered.Take()
+	}
+}
+
 // openLog opens the operation log.
 func (s *Server) openLog(ctx context.Context) (err error) {
 	options := []oplog.Option{oplog.WithLog(s.Log), oplog.WithMember(s.replica.Holder()), oplog.WithSealer(s.replica.Sealer())}
@@ -365,7 +399,9 @@ func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 
 // wire makes the parts that hold no files.
 func (s *Server) wire(ctx context.Context) error {
-	s.proposals = s.newProposals()
+	s.proposals = forgesync.NewProposals(forgesync.ProposalsConfig{
+		Client: s.forge, Repo: s.repo, Branch: cmp.Or(s.Branch, "main"), Poll: s.Poll, At: s.at, Page: s.pageOf, Log: s.Log,
+	})
 	if !s.shared() { // else the owner of the instance does so, once the member is gone
 		if _, err := sol.Recover(ctx, s.repo, s.proposed(), s.at, s.oplog, s.Log); err != nil {
 			return fmt.Errorf("requests that a former process left unfinished: %w", err)
@@ -423,11 +459,6 @@ func (s *Server) wire(ctx context.Context) error {
 	s.oplog.OnChange(s.rollouts.OperationChanged)
 	s.oplog.OnFollowed(s.rollouts.OperationChanged)
 	s.problems = newProblems(s)
-	if s.reporter = s.newReporter(); s.reporter != nil {
-		s.oplog.OnChange(s.reporter.OperationChanged)
-		s.oplog.OnFollowed(s.reporter.OperationChanged)
-	}
-	s.delivered = s.newDelivered()
 	s.plans = admission.NewMemory(mostPlanMemory)
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
@@ -436,6 +467,20 @@ func (s *Server) wire(ctx context.Context) error {
 		},
 		Rolled: s.rolled, PullRequests: s.forge != nil,
 	})
+	if s.reporter = forgesync.NewReporter(forgesync.ReporterConfig{
+		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.replica.Records, Branch: cmp.Or(s.Branch, "main"), Poll: s.Poll, Reviewer: s.reviewer, Rollouts: s.rollouts,
+		Refused: func(instance string) bool { return len(s.problems.of(instance)) > 0 }, Page: s.pageOf, Log: s.Log,
+	}); s.reporter != nil {
+		s.oplog.OnChange(s.reporter.OperationChanged)
+		s.oplog.OnFollowed(s.reporter.OperationChanged)
+		s.delivered = forgesync.NewDelivered(forgesync.DeliveredConfig{
+			Store: s.replica.Records, Oplog: s.oplog, Holder: s.replica.Holder(), Shared: s.shared(), Log: s.Log,
+			Ask: func() {
+				s.reporter.Delivered()
+				s.proposals.Delivered()
+			},
+		})
+	}
 	s.git = githooks.New(githooks.Config{
 		Repo: s.repo, Auth: s.auth, Audit: s.audit, Reviewer: s.reviewer, Hooks: s.hooks, Remote: s.Remote, Branch: cmp.Or(s.Branch, "main"), Desired: s.data.Desired(), Packages: s.data.Packages(),
 		ShareDesired: s.ShareDesired, SignedByPusher: s.Verify.Pusher, Signers: s.Verify.Desired,
@@ -454,7 +499,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.notify, err = s.newNotify(); err != nil {
 		return err
 	}
-	s.meters.Register(append(append(s.entrance.Collectors(), s.audit.Collectors()...), s.webhook.outcomes)...)
+	s.meters.Register(slices.Concat(s.entrance.Collectors(), s.audit.Collectors(), s.webhook.Collectors())...)
 	s.meters.Scrape(s.sources())
 	return nil
 }

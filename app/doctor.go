@@ -80,7 +80,7 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 	}
 	if o.Forge.Token != "" {
 		t.Token = func(ctx context.Context) error {
-			client, err := forgeClient(o, guard)
+			client, err := o.Forge.Client(o.Remote, guard)
 			if err != nil {
 				return err
 			}

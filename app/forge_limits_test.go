@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/test/forges"
@@ -26,7 +27,7 @@ import (
 const (
 	fastInterval = 10 * time.Second / 10
 	fastPoll     = 30 * time.Second / 10
-	fastRate     = 100 * app.DefaultForgeRate
+	fastRate     = 100 * forgesync.DefaultRate
 )
 
 func documented(kind forges.Kind) forges.Limits {
@@ -72,7 +73,7 @@ func newOnForge(t *testing.T, kind forges.Kind, limits forges.Limits, sites int,
 		t.Fatal(err)
 	}
 	o := app.Options{Data: t.TempDir(), Remote: x.forge.Remote, Cloud: sim.NewCloud(), Poll: fastPoll, PushInterval: fastInterval,
-		Forge: app.ForgeOptions{Kind: string(kind), URL: x.forge.URL, Repository: x.forge.Repository(), Token: "file:" + token, Rate: fastRate}}
+		Forge: forgesync.Options{Kind: string(kind), URL: x.forge.URL, Repository: x.forge.Repository(), Token: "file:" + token, Rate: fastRate}}
 	if change != nil {
 		change(&o)
 	}

@@ -61,7 +61,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.freshness.Wrap(s.guardJibeAPI(s.jibeAPI())))
 	mux.Handle("/git/", s.git.Handler())
-	mux.Handle("POST /webhook", s.webhook)
+	mux.Handle("POST /webhook", s.webhook.Handler(s.delivery))
 	mux.Handle("GET /metrics", s.guardMetrics(s.meters.Handler()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer.Text(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)

@@ -12,12 +12,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // forgeOf is how a server is given the forge noc/vnfs with that API.
-func forgeOf(t *testing.T, api http.Handler) app.ForgeOptions {
+func forgeOf(t *testing.T, api http.Handler) forgesync.Options {
 	t.Helper()
 	forge := httptest.NewServer(api)
 	t.Cleanup(forge.Close)
@@ -25,7 +25,7 @@ func forgeOf(t *testing.T, api http.Handler) app.ForgeOptions {
 	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}
+	return forgesync.Options{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}
 }
 
 // pullAPI is the API of a Gitea that keeps pull requests of a bare repository.

@@ -48,7 +48,7 @@ func (s *Server) newRollouts() (*automation.Rollouts, error) {
 	}
 	var pulls automation.RolloutPulls // without a forge it is nil, and not a nil keeper
 	if s.proposals != nil {
-		pulls = s.proposals.keeper
+		pulls = s.proposals.Keeper
 	}
 	return automation.NewRollouts(automation.RolloutConfig{
 		Pulls: pulls,

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
 )
@@ -43,9 +44,9 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.replica.Member().Only(gctx, "report", s.reporter.Run) })
 	}
 	if s.proposals != nil {
-		g.Go(func() error { return s.proposals.keeper.Run(gctx) })
+		g.Go(func() error { return s.proposals.Run(gctx) })
 		g.Go(func() error {
-			return s.replica.Member().Only(gctx, "strays", (&strays{repo: s.repo, oplog: s.oplog, keeper: s.proposals.keeper, whole: s.rebuilder.Whole, log: s.Log}).run)
+			return s.replica.Member().Only(gctx, "strays", (&forgesync.Strays{Repo: s.repo, Oplog: s.oplog, Proposals: s.proposals, Whole: s.rebuilder.Whole, Log: s.Log}).Run)
 		})
 	}
 	g.Go(func() error { return s.notify.Run(gctx) })
@@ -56,7 +57,7 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.oplog.Follow(gctx) })
 		g.Go(func() error { return s.freshness.FollowPackages(gctx, s.packagesArrived) })
 		if s.delivered != nil {
-			g.Go(func() error { return s.delivered.run(gctx) })
+			g.Go(func() error { return s.delivered.Run(gctx) })
 		}
 		g.Go(func() error { return s.uploads.Run(gctx) })
 		g.Go(func() error {

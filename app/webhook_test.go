@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/app/entrance"
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 )
 
 func TestWithoutASecretTheWebhookTakesNothing(t *testing.T) {
 	t.Parallel()
-	s := &Server{Options: Options{Log: slog.New(slog.DiscardHandler)}, entrance: &entrance.Entrance{}}
-	h, err := s.newWebhook()
+	h, err := forgesync.NewWebhook(Options{Log: slog.New(slog.DiscardHandler)}.webhooks(&entrance.Entrance{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestWithoutASecretTheWebhookTakesNothing(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 
-		h.ServeHTTP(w, r) // a fetch would meet a repository that isn't there
+		h.Handler(nil).ServeHTTP(w, r) // a fetch would meet a repository that isn't there
 
 		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "--webhook-secret") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -54,17 +54,17 @@ func TestTheWebhookIsOpenOnlyWhereAFlagSaysSo(t *testing.T) {
 		"open metrics":   {Options{OpenMetrics: true}, false},
 		"plain HTTP too": {Options{AllowPlainHTTP: true}, false},
 	} {
-		h, err := (&Server{Options: test.options}).newWebhook()
+		h, err := forgesync.NewWebhook(test.options.webhooks(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.open != test.open {
-			t.Errorf("%s: open %v", name, h.open)
+		if h.Open() != test.open {
+			t.Errorf("%s: open %v", name, h.Open())
 		}
 	}
 
-	both := &Server{Options: Options{OpenWebhook: true, WebhookSecret: "env:JIBE_SECRET_NONE"}}
-	if _, err := both.newWebhook(); err == nil || !strings.Contains(err.Error(), "--open-webhook") {
+	both := Options{OpenWebhook: true, WebhookSecret: "env:JIBE_SECRET_NONE"}
+	if _, err := forgesync.NewWebhook(both.webhooks(nil)); err == nil || !strings.Contains(err.Error(), "--open-webhook") {
 		t.Errorf("a secret with an open webhook: %v", err)
 	}
 }

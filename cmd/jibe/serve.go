@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/secret"
@@ -156,12 +157,12 @@ func checkPushInterval(o app.Options) error {
 }
 
 // forgeFlags say which forge is told what becomes of commits and pull requests.
-func forgeFlags(f *pflag.FlagSet, o *app.ForgeOptions) {
+func forgeFlags(f *pflag.FlagSet, o *forgesync.Options) {
 	f.StringVar(&o.Token, "forge-token", "", "access token of the forge that --remote is on, as file:PATH or env:NAME: it is told what becomes of commits and pull requests")
 	f.StringVar(&o.Kind, "forge", "", "which forge that is: gitea (Forgejo, too), github or gitlab (default: by the host, where it is github.com or gitlab.com)")
 	f.StringVar(&o.URL, "forge-url", "", "its URL, as people open it (default: https and the host of --remote)")
 	f.StringVar(&o.Repository, "forge-repository", "", "the repository there, as OWNER/NAME (default: that of --remote)")
-	f.Float64Var(&o.Rate, "forge-rate", app.DefaultForgeRate, "how many requests a second it is sent at most")
+	f.Float64Var(&o.Rate, "forge-rate", forgesync.DefaultRate, "how many requests a second it is sent at most")
 }
 
 // storeFlags say where records are kept.

@@ -1,4 +1,4 @@
-package app
+package forgesync
 
 import (
 	"context"
@@ -8,16 +8,17 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
 // deliveredKey is the key of the record that says when the forge told a replica of something last.
 const deliveredKey = "forge/delivered"
 
-// delivered has all replicas ask the forge once it has told one of them that something happened there: a pull
+// Delivered has all replicas ask the forge once it has told one of them that something happened there: a pull
 // request is looked after by whoever looks after its instance. They hear of it as of all that is put
 // into the store.
-type delivered struct {
+type Delivered struct {
 	store store.Store
 	by    string // the process, for people
 	log   *slog.Logger
@@ -25,25 +26,29 @@ type delivered struct {
 	wake  chan struct{} // nil where no other process serves
 }
 
-// newDelivered makes it; nil where no forge is told.
-func (s *Server) newDelivered() *delivered {
-	if s.forge == nil {
-		return nil
-	}
-	d := &delivered{store: s.replica.Records, by: s.replica.Holder(), log: s.Log, ask: func() {
-		s.reporter.Delivered()
-		s.proposals.keeper.Delivered()
-	}}
-	if s.shared() {
+// DeliveredConfig says who is told of deliveries.
+type DeliveredConfig struct {
+	Store  store.Store
+	Oplog  *oplog.Log
+	Holder string // this process
+	Shared bool   // whether others serve beside it
+	Ask    func() // has this process ask the forge
+	Log    *slog.Logger
+}
+
+// NewDelivered makes it.
+func NewDelivered(c DeliveredConfig) *Delivered {
+	d := &Delivered{store: c.Store, by: c.Holder, log: c.Log, ask: c.Ask}
+	if c.Shared {
 		d.wake = make(chan struct{}, 1)
-		s.oplog.OnStored(deliveredKey, func(store.Change) { d.ask() })
-		s.oplog.OnLost(d.ask)
+		c.Oplog.OnStored(deliveredKey, func(store.Change) { d.ask() })
+		c.Oplog.OnLost(d.ask)
 	}
 	return d
 }
 
-// take takes a delivery. It never blocks.
-func (d *delivered) take() {
+// Take takes a delivery. It never blocks.
+func (d *Delivered) Take() {
 	if d.wake == nil {
 		d.ask()
 		return
@@ -54,8 +59,8 @@ func (d *delivered) take() {
 	}
 }
 
-// run tells all replicas of deliveries, this one among them, until ctx ends.
-func (d *delivered) run(ctx context.Context) error {
+// Run tells all replicas of deliveries, this one among them, until ctx ends.
+func (d *Delivered) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-d.wake:
@@ -70,7 +75,7 @@ func (d *delivered) run(ctx context.Context) error {
 }
 
 // tell has the record written. Where somebody else has done so meanwhile, all are told by that.
-func (d *delivered) tell(ctx context.Context) error {
+func (d *Delivered) tell(ctx context.Context) error {
 	rec, err := d.store.Get(ctx, deliveredKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("%s in the store: %w", deliveredKey, err)

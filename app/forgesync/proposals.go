@@ -1,12 +1,12 @@
-package app
+package forgesync
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -15,37 +15,47 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/markdown"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
-	"github.com/jibe-vnfm/jibe/sol"
-	"github.com/jibe-vnfm/jibe/ui"
 )
 
-// proposals are the branches and pull requests on which requests are proposed.
-type proposals struct {
-	s      *Server
-	keeper *proposal.Keeper
+// ProposalsConfig says where requests are proposed.
+type ProposalsConfig struct {
+	Client forge.Client
+	Repo   ProposalsRepo
+	Branch string
+	Poll   time.Duration
+	// At finds an instance as it stood at a commit.
+	At func(ctx context.Context, commit, instance string) (desired.Revision, error)
+	// Page is the address of a page, "" where there is none.
+	Page func(kind, id string) string
+	Log  *slog.Logger
 }
 
-// newProposals makes them; nil where no forge is told.
-func (s *Server) newProposals() *proposals {
-	if s.forge == nil {
-		return nil
-	}
-	return &proposals{s, proposal.New(proposal.Config{
-		Client: s.forge, Base: cmp.Or(s.Branch, "main"), Poll: s.Poll, Remove: s.repo.RemoveBranch, Log: s.Log,
-	})}
+// ProposalsRepo is the desired repository whose branches requests are proposed on.
+type ProposalsRepo interface {
+	Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error)
+	FetchBranch(ctx context.Context, name string) (string, error)
+	Reaches(ctx context.Context, tip, commit string) (bool, error)
+	RemoveBranch(ctx context.Context, name string) error
+	Poke()
 }
 
-// proposed is what requests are proposed by; nil where no forge is told.
-func (s *Server) proposed() sol.Proposals {
-	if s.proposals == nil {
+// Proposals are the branches and pull requests on which requests are proposed.
+type Proposals struct {
+	ProposalsConfig
+	*proposal.Keeper
+}
+
+// NewProposals makes them; nil where no forge is told.
+func NewProposals(c ProposalsConfig) *Proposals {
+	if c.Client == nil {
 		return nil
 	}
-	return s.proposals
+	return &Proposals{c, proposal.New(proposal.Config{Client: c.Client, Base: c.Branch, Poll: c.Poll, Remove: c.Repo.RemoveBranch, Log: c.Log})}
 }
 
 // Propose implements [sol.Proposals].
-func (p *proposals) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
-	rev, err := p.s.repo.Propose(ctx, branch, w)
+func (p *Proposals) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
+	rev, err := p.Repo.Propose(ctx, branch, w)
 	if err == nil {
 		audit.Note(ctx, func(r *audit.Record) { r.Commit = rev.Commit })
 	}
@@ -53,12 +63,12 @@ func (p *proposals) Propose(ctx context.Context, branch string, w desired.Write)
 }
 
 // Proposed implements [sol.Proposals].
-func (p *proposals) Proposed(ctx context.Context, branch, instance string) (desired.Revision, error) {
-	tip, err := p.s.repo.FetchBranch(ctx, branch)
+func (p *Proposals) Proposed(ctx context.Context, branch, instance string) (desired.Revision, error) {
+	tip, err := p.Repo.FetchBranch(ctx, branch)
 	if err != nil {
 		return desired.Revision{}, err
 	}
-	rev, err := p.s.at(ctx, tip, instance)
+	rev, err := p.At(ctx, tip, instance)
 	if err == nil && rev.Tree == "" {
 		err = fmt.Errorf("%w: instance %s on branch %s", desired.ErrNotFound, instance, branch)
 	}
@@ -66,23 +76,23 @@ func (p *proposals) Proposed(ctx context.Context, branch, instance string) (desi
 }
 
 // FetchBranch implements [reconciler.Proposals].
-func (p *proposals) FetchBranch(ctx context.Context, branch string) (string, error) {
-	return p.s.repo.FetchBranch(ctx, branch)
+func (p *Proposals) FetchBranch(ctx context.Context, branch string) (string, error) {
+	return p.Repo.FetchBranch(ctx, branch)
 }
 
 // Reaches implements [reconciler.Proposals].
-func (p *proposals) Reaches(ctx context.Context, tip, commit string) (bool, error) {
-	has, err := p.s.repo.Reaches(ctx, tip, commit)
+func (p *Proposals) Reaches(ctx context.Context, tip, commit string) (bool, error) {
+	has, err := p.Repo.Reaches(ctx, tip, commit)
 	if has || ctx.Err() != nil {
 		return has, err
 	}
-	p.s.repo.Poke() // the forge has merged it, and the delivery that says so may be lost
+	p.Repo.Poke() // the forge has merged it, and the delivery that says so may be lost
 	return false, nil
 }
 
 // Keep implements [reconciler.Proposals].
-func (p *proposals) Keep(op *lcm.Operation, tell func()) reconciler.PullRequest {
-	is := p.keeper.Keep(proposal.Wanted{
+func (p *Proposals) Keep(op *lcm.Operation, tell func()) reconciler.PullRequest {
+	is := p.Keeper.Keep(proposal.Wanted{
 		Branch: lcm.ProposalBranch(op.ID), Number: op.Proposal.Number, Link: op.Proposal.Link,
 		Title: fmt.Sprintf("%s %s", op.Type, op.After.Dir), Text: p.text(op), Changed: tell,
 	})
@@ -105,7 +115,7 @@ func trouble(err error) string {
 }
 
 // text is what a pull request says when it is opened.
-func (p *proposals) text(op *lcm.Operation) string {
+func (p *Proposals) text(op *lcm.Operation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of `%s` was asked for", op.Type, op.After.Dir)
 	if op.RequestedBy != "" {
@@ -117,15 +127,16 @@ func (p *proposals) text(op *lcm.Operation) string {
 }
 
 // named is an operation with a link to its page, where there is one.
-func (p *proposals) named(op *lcm.Operation) string {
-	if p.s.Page.Off {
+func (p *Proposals) named(op *lcm.Operation) string {
+	page := p.Page("/operations/", op.ID)
+	if page == "" {
 		return "`" + op.ID + "`"
 	}
-	return fmt.Sprintf("[%s](%s)", op.ID, strings.TrimSuffix(p.s.BaseURL, "/")+ui.Root+"/operations/"+url.PathEscape(op.ID))
+	return fmt.Sprintf("[%s](%s)", op.ID, page)
 }
 
 // Withdraw implements [reconciler.Proposals].
-func (p *proposals) Withdraw(op *lcm.Operation, tell func()) (done bool, err error) {
+func (p *Proposals) Withdraw(op *lcm.Operation, tell func()) (done bool, err error) {
 	why := ""
 	switch {
 	case op.State.Ended():
@@ -133,8 +144,8 @@ func (p *proposals) Withdraw(op *lcm.Operation, tell func()) (done bool, err err
 	case op.State != "":
 		why = fmt.Sprintf("The branch has this change already, and operation %s goes on.", p.named(op))
 	}
-	return p.keeper.Withdraw(lcm.ProposalBranch(op.ID), why, tell)
+	return p.Keeper.Withdraw(lcm.ProposalBranch(op.ID), why, tell)
 }
 
 // Forget implements [reconciler.Proposals].
-func (p *proposals) Forget(operation string) { p.keeper.Forget(lcm.ProposalBranch(operation)) }
+func (p *Proposals) Forget(operation string) { p.Keeper.Forget(lcm.ProposalBranch(operation)) }
