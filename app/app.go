@@ -14,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/admission"
@@ -23,10 +22,12 @@ import (
 	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
+	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -146,7 +147,9 @@ type Server struct {
 	replica   *replicas.Replica
 	freshness *replicas.Freshness
 	uploads   *replicas.Uploads
-	disk      *disk
+	disk      *maintenance.Disk
+	backups   *maintenance.Backups
+	doctor    *maintenance.Doctor
 	oplog     *oplog.Log
 	rebuilder *replicas.Rebuilder
 	recon     *reconciler.Reconciler
@@ -166,7 +169,6 @@ type Server struct {
 	delivered *forgesync.Delivered // likewise
 	hooks     *githooks.Hooks
 	git       *githooks.Service
-	backing   sync.Mutex      // while a backup is taken
 	ending    <-chan struct{} // closed when the process is told to end
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
@@ -489,7 +491,16 @@ func (s *Server) wire(ctx context.Context) error {
 		},
 		Rejected: s.meters.RejectedPush, Arrived: s.arrivals.pushed, Register: s.meters.Register, Log: s.Log,
 	})
-	s.disk = &disk{repo: s.repo, store: s.replica.Records, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
+	s.disk = maintenance.NewDisk(s.repo, s.replica.Records, s.Log, s.data.Path, s.data.Desired())
+	s.backups = &maintenance.Backups{Log: s.Log, Source: backup.Source{Data: s.data.Path, Version: s.Version, Store: s.replica.Records, Place: s.Store.URL, Still: s.repo.Still}}
+	if s.shared() {
+		s.backups.Source.Follow = func(ctx context.Context) error { return s.replica.FollowAccepted(ctx, s.repo) }
+	}
+	s.doctor = &maintenance.Doctor{Place: s.place(s.egress.ForConfigured()), Settings: s.repo.Settings, Keeper: s.keeper, Audit: s.audit.File(), Health: s.health}
+	s.doctor.Data, s.doctor.Show = s.data.Path, s.replica.Show
+	if s.forge != nil {
+		s.doctor.Token = s.forge.Check
+	}
 	if err := s.listener.Listen(s.data, s.entrance.Trusts); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -30,7 +31,7 @@ import (
 // backedUp is a backup that a server has answered with.
 func backedUp(t *testing.T, s *process.Server) []byte {
 	t.Helper()
-	a, err := s.Do(t.Context(), http.MethodPost, app.BackupPath, nil)
+	a, err := s.Do(t.Context(), http.MethodPost, maintenance.BackupPath, nil)
 	if err != nil || a.Status != http.StatusOK {
 		t.Fatalf("backup: %v: %d %.500s", err, a.Status, a.Body)
 	}
@@ -38,13 +39,13 @@ func backedUp(t *testing.T, s *process.Server) []byte {
 }
 
 // restored restores a backup.
-func restored(ctx context.Context, archive []byte, o app.Restoring) (*backup.Manifest, error) {
+func restored(ctx context.Context, archive []byte, o maintenance.Restoring) (*backup.Manifest, error) {
 	o.From, o.Log = "backup.tar.gz", slog.New(slog.DiscardHandler)
-	return app.Restore(ctx, bytes.NewReader(archive), o)
+	return maintenance.Restore(ctx, bytes.NewReader(archive), o)
 }
 
 // refuses fails the test unless a restore ends with an error that has these words.
-func refuses(t *testing.T, archive []byte, o app.Restoring, words ...string) {
+func refuses(t *testing.T, archive []byte, o maintenance.Restoring, words ...string) {
 	t.Helper()
 	_, err := restored(t.Context(), archive, o)
 	for _, w := range words {
@@ -122,7 +123,7 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 	})
 
 	archive := backedUp(t, s[1])
-	into := app.Restoring{Store: replicas.StoreOptions{URL: r.redis.URL()}}
+	into := maintenance.Restoring{Store: replicas.StoreOptions{URL: r.redis.URL()}}
 	since := r.scale(s[0], ids[2])
 	s[1].Await(t, since, "COMPLETED")
 	refuses(t, archive, into, "2 processes serve", "stop all")
@@ -176,7 +177,7 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 
 	// The same records in a file serve a process without Redis.
 	data := filepath.Join(t.TempDir(), "data")
-	if _, err := restored(t.Context(), archive, app.Restoring{Data: data}); err != nil {
+	if _, err := restored(t.Context(), archive, maintenance.Restoring{Data: data}); err != nil {
 		t.Fatal(err)
 	}
 	o := r.options()
@@ -252,7 +253,7 @@ func TestARestoreIntoRedisIsCarriedOnAndRefusedForAnotherInstallation(t *testing
 	if err := app.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "Run jibe restore again") {
 		t.Errorf("the start on a part of a backup ends with %v", err)
 	}
-	into := app.Restoring{Store: replicas.StoreOptions{URL: r.redis.URL()}}
+	into := maintenance.Restoring{Store: replicas.StoreOptions{URL: r.redis.URL()}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := restored(ctx, archive, into); err == nil {

@@ -25,7 +25,7 @@ import (
 func (s *Server) sources() metrics.Sources {
 	out := metrics.Sources{
 		Repo: s.repo, Operations: s.oplog, View: s.recon.View(), Packages: s.packages, Subscriptions: s.notify, Rollouts: s.rollouts, Audit: s.audit.File(), Member: s.replica.Member(),
-		Problems: s.problems.list, Writable: s.disk.health, Owned: s.recon.Owned, Reporter: s.reporter, Exporter: s.exporter,
+		Problems: s.problems.list, Writable: s.disk.Health, Owned: s.recon.Owned, Reporter: s.reporter, Exporter: s.exporter,
 		Store: s.data.Store(), Backup: filepath.Join(s.data.Path, backup.LastFile),
 	}
 	if r := s.replica.Redis(); r != nil {
@@ -77,7 +77,7 @@ func (s *Server) handler() (http.Handler, error) {
 
 // health returns why the process can't do all of its work.
 func (s *Server) health() error {
-	return errors.Join(s.repo.Health(), s.disk.health(), s.replica.Health(), s.audit.Health())
+	return errors.Join(s.repo.Health(), s.disk.Health(), s.replica.Health(), s.audit.Health())
 }
 
 // ready reports whether the desired repository can be read and followed, and whether it and

@@ -77,10 +77,10 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	})
 	mux.HandleFunc("GET /jibe/v1/vims/{name}/former", s.showFormerVIM)
 	mux.HandleFunc("POST /jibe/v1/vims/{name}/forget", s.forgetVIM)
-	mux.HandleFunc("POST /jibe/v1/backup", s.takeBackup)
-	mux.HandleFunc("POST /jibe/v1/backup/kept", s.keptBackup)
+	mux.HandleFunc("POST /jibe/v1/backup", s.backups.Take)
+	mux.HandleFunc("POST /jibe/v1/backup/kept", s.backups.Kept)
 	mux.HandleFunc("POST /jibe/v1/ui-links", s.makeLink)
-	mux.HandleFunc("GET /jibe/v1/doctor", s.examine)
+	mux.Handle("GET /jibe/v1/doctor", s.doctor)
 	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux

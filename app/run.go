@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 )
 
 // run serves until ctx ends; work is what the parts live in.
@@ -25,9 +26,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	server := s.listener.Server(handler, s.callersCertificates())
 	socket := http.NewServeMux()
 	s.git.Routes(socket)
-	socket.HandleFunc("POST "+BackupPath, s.git.HostOnly("backup", s.takeBackup))
-	socket.HandleFunc("GET "+DoctorPath, s.git.HostOnly("", s.examine))
-	socket.HandleFunc("POST "+BackupKeptPath, s.git.HostOnly("", s.keptBackup))
+	socket.HandleFunc("POST "+maintenance.BackupPath, s.git.HostOnly("backup", s.backups.Take))
+	socket.HandleFunc("GET "+maintenance.DoctorPath, s.git.HostOnly("", s.doctor.ServeHTTP))
+	socket.HandleFunc("POST "+maintenance.BackupKeptPath, s.git.HostOnly("", s.backups.Kept))
 	local, hooks, err := githooks.Listen(s.data.Socket(), socket)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	}
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
-	g.Go(func() error { return s.disk.run(gctx) })
+	g.Go(func() error { return s.disk.Run(gctx) })
 	g.Go(func() error { return s.replica.Ended(gctx) })
 	if s.shared() {
 		g.Go(func() error { return s.oplog.Follow(gctx) })
@@ -71,7 +72,7 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.page.Run(gctx) })
 	}
 	g.Go(func() error {
-		return s.replica.Member().Only(gctx, "prune", (&pruner{oplog: s.oplog, keep: s.KeepOperations, log: s.Log}).run)
+		return s.replica.Member().Only(gctx, "prune", (&maintenance.Pruner{Oplog: s.oplog, Keep: s.KeepOperations, Log: s.Log}).Run)
 	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	g.Go(func() error { return s.listener.Run(gctx) })

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
@@ -149,7 +149,7 @@ func (b *backingUp) take(ctx context.Context, w io.Writer) error {
 	if !b.remote {
 		d, err := datadir.OpenExisting(b.data, slog.New(slog.DiscardHandler))
 		if err == nil {
-			m, err := app.BackupStopped(ctx, d, b.store, version, w)
+			m, err := maintenance.BackupStopped(ctx, d, b.store, version, w)
 			if err == nil {
 				b.taken = m.Taken
 				err = backup.SetLast(d.Path, m.Taken)
@@ -160,7 +160,7 @@ func (b *backingUp) take(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	resp, err := b.request(ctx, app.BackupPath, nil)
+	resp, err := b.request(ctx, maintenance.BackupPath, nil)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (b *backingUp) take(ctx context.Context, w io.Writer) error {
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		return fmt.Errorf("the backup was cut short, and nothing of it is kept: %w (the server's log says why)", err)
 	}
-	if b.taken, err = time.Parse(time.RFC3339Nano, resp.Trailer.Get(app.TakenHeader)); err != nil {
+	if b.taken, err = time.Parse(time.RFC3339Nano, resp.Trailer.Get(maintenance.TakenHeader)); err != nil {
 		return errors.New("the backup was cut short, and nothing of it is kept: its answer has no end (the server's log says why)")
 	}
 	return nil
@@ -181,11 +181,11 @@ func (b *backingUp) confirm(ctx context.Context) error {
 			return nil
 		}
 	}
-	body, err := json.Marshal(app.Kept{Taken: b.taken})
+	body, err := json.Marshal(maintenance.Kept{Taken: b.taken})
 	if err != nil {
 		return err
 	}
-	resp, err := b.request(ctx, app.BackupKeptPath, body)
+	resp, err := b.request(ctx, maintenance.BackupKeptPath, body)
 	if err != nil {
 		return err
 	}

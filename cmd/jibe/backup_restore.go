@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/backup"
 )
 
 func newRestore() *cobra.Command {
-	var o app.Restoring
+	var o maintenance.Restoring
 	var identity string
 	var verify bool
 	cmd := &cobra.Command{
@@ -65,7 +65,7 @@ func newRestore() *cobra.Command {
 			if verify {
 				m, err = backup.Verify(cmd.Context(), in, "", nil, identities...)
 			} else {
-				m, err = app.Restore(cmd.Context(), in, o, identities...)
+				m, err = maintenance.Restore(cmd.Context(), in, o, identities...)
 			}
 			if err != nil {
 				return err
@@ -87,7 +87,7 @@ func newRestore() *cobra.Command {
 	return cmd
 }
 
-func tellRestored(w io.Writer, o app.Restoring, m *backup.Manifest) {
+func tellRestored(w io.Writer, o maintenance.Restoring, m *backup.Manifest) {
 	if o.Store.URL != "" {
 		fmt.Fprintln(w, "The Redis has the records. Start all replicas as before.")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
@@ -94,9 +95,9 @@ func examination(cmd *cobra.Command, c *client, o app.Options) ([]doctor.Result,
 	var err error
 	switch {
 	case cmd.Flags().Changed("server") || c.data == "":
-		resp, err = c.overAPI(ctx, http.MethodGet, app.DoctorPath, nil)
+		resp, err = c.overAPI(ctx, http.MethodGet, maintenance.DoctorPath, nil)
 	case datadir.InUse(c.data):
-		resp, err = overSocket(ctx, c.data, http.MethodGet, app.DoctorPath, nil)
+		resp, err = overSocket(ctx, c.data, http.MethodGet, maintenance.DoctorPath, nil)
 	default:
 		o.Data, o.Log = c.data, slog.New(slog.DiscardHandler)
 		return app.Examine(ctx, o), nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/app/forgesync"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/app/replicas"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/secret"
@@ -53,7 +54,7 @@ func newServe() *cobra.Command {
 				o.Reach.ServiceAccount = secret.ServiceAccountDir
 			}
 			klog.SetSlogLogger(log) // client-go's own messages
-			app.BoundMemory(cmd.Context(), log)
+			maintenance.BoundMemory(cmd.Context(), log)
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
 			}

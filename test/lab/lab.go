@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 )
@@ -81,7 +82,7 @@ func Serve(ctx context.Context, args []string) (err error) {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	app.BoundMemory(ctx, o.Log)
+	maintenance.BoundMemory(ctx, o.Log)
 	stop, err := profile(os.Getenv(EnvProfile))
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package app
+package maintenance
 
 import (
 	"context"
@@ -86,7 +86,7 @@ func recordRestore(ctx context.Context, dir string, r audit.Record, log *slog.Lo
 		log.Info("the audit log gets the record of this restore when the server is started", "reason", err)
 		return noteRestore(dir, r)
 	}
-	l, err := audit.Open(audit.Options{Path: AuditFile(dir), Head: AuditHead(dir), Key: key, Log: log})
+	l, err := audit.Open(audit.Options{Path: datadir.AuditFile(dir), Head: datadir.AuditHead(dir), Key: key, Log: log})
 	if err != nil {
 		return err
 	}
@@ -96,17 +96,17 @@ func recordRestore(ctx context.Context, dir string, r audit.Record, log *slog.Lo
 // ownAuditLog returns the key of the audit log in a folder. It returns an error unless that log is the
 // whole one: a record would otherwise go on with a chain that goes on elsewhere.
 func ownAuditLog(dir string) (key []byte, err error) {
-	if !datadir.Exists(AuditFile(dir)) {
+	if !datadir.Exists(datadir.AuditFile(dir)) {
 		return nil, errors.New("the backup has no audit log")
 	}
 	if key, err = datadir.DerivedKey(dir, secret.LockOptions{}, datadir.AuditPurpose); err != nil {
 		return nil, err
 	}
-	end, err := audit.ReadHead(AuditHead(dir), key)
+	end, err := audit.ReadHead(datadir.AuditHead(dir), key)
 	if err != nil {
 		return nil, err
 	}
-	_, err = audit.Verify(audit.Check{Key: key, Ends: []audit.Head{end}, Partial: true}, AuditFile(dir))
+	_, err = audit.Verify(audit.Check{Key: key, Ends: []audit.Head{end}, Partial: true}, datadir.AuditFile(dir))
 	return key, err
 }
 

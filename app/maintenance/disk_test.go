@@ -1,4 +1,4 @@
-package app
+package maintenance
 
 import (
 	"context"
@@ -34,9 +34,9 @@ func (p *pretender) Probe(_ context.Context, size int) error {
 	return p.full
 }
 
-func newPretender(t *testing.T) (*pretender, *disk) {
+func newPretender(t *testing.T) (*pretender, *Disk) {
 	p := &pretender{}
-	return p, &disk{repo: repository{p}, store: p, dirs: []string{t.TempDir()}, log: slog.New(slog.DiscardHandler)}
+	return p, &Disk{repo: repository{p}, store: p, dirs: []string{t.TempDir()}, log: slog.New(slog.DiscardHandler)}
 }
 
 func TestABusyStoreIsNotTriedBeside(t *testing.T) {
@@ -58,18 +58,18 @@ func TestAWriteThatFailedCountsAtOnceUntilMuchCanBeWritten(t *testing.T) {
 
 	p, d := newPretender(t)
 	p.last, p.failed, p.full = time.Now(), errors.New("no space left on device"), errors.New("no space left on device")
-	if err := d.health(); err == nil || !strings.Contains(err.Error(), "store: no space left") {
+	if err := d.Health(); err == nil || !strings.Contains(err.Error(), "store: no space left") {
 		t.Errorf("health = %v before anything was tried", err)
 	}
 	if d.try(t.Context()); p.stored[0] != littleRoom || p.committed[0] != littleRoom {
 		t.Errorf("tried with %v and %v bytes, want much: a few bytes find a place on a full disk, too", p.stored, p.committed)
 	}
-	if d.health() == nil {
+	if d.Health() == nil {
 		t.Error("a disk on which nothing could be written is well")
 	}
 	p.full = nil
-	if d.try(t.Context()); d.health() != nil {
-		t.Errorf("health = %v when there is room again", d.health())
+	if d.try(t.Context()); d.Health() != nil {
+		t.Errorf("health = %v when there is room again", d.Health())
 	}
 }
 
@@ -78,7 +78,7 @@ func TestARepositoryThatCanNotBeWrittenIsNotReadyThoughTheStoreIs(t *testing.T) 
 
 	p, d := newPretender(t)
 	p.last, p.full = time.Now().Add(time.Hour), errors.New("read-only file system")
-	if d.try(t.Context()); d.health() == nil || p.failed != nil {
-		t.Errorf("health = %v", d.health())
+	if d.try(t.Context()); d.Health() == nil || p.failed != nil {
+		t.Errorf("health = %v", d.Health())
 	}
 }

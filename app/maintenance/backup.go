@@ -1,4 +1,4 @@
-package app
+package maintenance
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app/answer"
@@ -32,41 +34,40 @@ type Kept struct {
 // TakenHeader is the trailer of a backup's answer with the moment as of which it is.
 const TakenHeader = "Jibe-Taken"
 
-// takeBackup answers with a backup. Its answer has no end that a client could take for one where
+// Backups takes backups of a data directory on which this process serves.
+type Backups struct {
+	Source backup.Source
+	Log    *slog.Logger
+
+	taking sync.Mutex // while one is taken
+}
+
+// Take answers with a backup. Its answer has no end that a client could take for one where
 // something goes wrong on the way.
-func (s *Server) takeBackup(w http.ResponseWriter, r *http.Request) {
-	if !s.backing.TryLock() {
+func (b *Backups) Take(w http.ResponseWriter, r *http.Request) {
+	if !b.taking.TryLock() {
 		answer.Problem(w, http.StatusConflict, "a backup is being taken: ask again when it is done")
 		return
 	}
-	defer s.backing.Unlock()
+	defer b.taking.Unlock()
 	listener.Unbound(w)
 	out := &begun{w: w}
 	started := time.Now()
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Trailer", TakenHeader)
-	m, err := backup.Take(r.Context(), s.backupSource(), out)
+	m, err := backup.Take(r.Context(), b.Source, out)
 	switch {
 	case err != nil && !out.has:
 		w.Header().Del("Trailer")
-		s.Log.ErrorContext(r.Context(), "backup", "error", err)
+		b.Log.ErrorContext(r.Context(), "backup", "error", err)
 		answer.Problem(w, http.StatusInternalServerError, err.Error())
 	case err != nil:
-		s.Log.WarnContext(r.Context(), "a backup was cut short", "error", err)
+		b.Log.WarnContext(r.Context(), "a backup was cut short", "error", err)
 		panic(http.ErrAbortHandler) // the client sees an answer without its end
 	default:
 		w.Header().Set(TakenHeader, m.Taken.Format(time.RFC3339Nano))
-		s.Log.InfoContext(r.Context(), "backup taken", "files", len(m.Files), "bytes", m.Size(), "head", m.Head, "took", time.Since(started))
+		b.Log.InfoContext(r.Context(), "backup taken", "files", len(m.Files), "bytes", m.Size(), "head", m.Head, "took", time.Since(started))
 	}
-}
-
-// backupSource is what a backup is taken of.
-func (s *Server) backupSource() backup.Source {
-	b := backup.Source{Data: s.data.Path, Version: s.Version, Store: s.replica.Records, Place: s.Store.URL, Still: s.repo.Still}
-	if s.replica.Shared() {
-		b.Follow = func(ctx context.Context) error { return s.replica.FollowAccepted(ctx, s.repo) }
-	}
-	return b
 }
 
 // begun knows whether an answer has begun.
@@ -80,8 +81,8 @@ func (a *begun) Write(p []byte) (int, error) {
 	return a.w.Write(p)
 }
 
-// keptBackup notes that a client has a backup whole.
-func (s *Server) keptBackup(w http.ResponseWriter, r *http.Request) {
+// Kept notes that a client has a backup whole.
+func (b *Backups) Kept(w http.ResponseWriter, r *http.Request) {
 	var kept Kept
 	d := json.NewDecoder(io.LimitReader(r.Body, 1<<10))
 	d.DisallowUnknownFields()
@@ -89,7 +90,7 @@ func (s *Server) keptBackup(w http.ResponseWriter, r *http.Request) {
 		answer.Problem(w, http.StatusBadRequest, "want {\"taken\": the moment that the backup's answer named}")
 		return
 	}
-	if err := backup.SetLast(s.data.Path, kept.Taken); err != nil {
+	if err := backup.SetLast(b.Source.Data, kept.Taken); err != nil {
 		answer.Problem(w, http.StatusInternalServerError, err.Error())
 		return
 	}

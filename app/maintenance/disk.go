@@ -1,4 +1,4 @@
-package app
+package maintenance
 
 import (
 	"context"
@@ -25,28 +25,40 @@ const (
 	smallProbe = 4 << 10
 )
 
-// disk knows whether the store and the desired repository can be written: by how their
+// Disk knows whether the store and the desired repository can be written: by how their
 // last writes went, and by trying while nothing else does.
-type disk struct {
-	repo interface{ Probe(size int) error }
-	// store is where every request and every operation is recorded.
-	store interface {
-		LastWrite() (at time.Time, err error)
-		Probe(ctx context.Context, size int) error
-	}
-	dirs []string // on whose file systems there must be room
-	log  *slog.Logger
+type Disk struct {
+	repo  Probed
+	store Written
+	dirs  []string // on whose file systems there must be room
+	log   *slog.Logger
 
 	mu     sync.Mutex
 	tried  error // how the last try of the repository went
 	failed bool  // whether the log says that something is wrong
 }
 
-// run tries the disk until ctx ends.
-func (d *disk) run(ctx context.Context) error {
+// Probed is the desired repository, which can be written for trial.
+type Probed interface{ Probe(size int) error }
+
+// Written is the store, where every request and every operation is recorded.
+type Written interface {
+	// LastWrite returns when the last write ended, and its error if it failed.
+	LastWrite() (at time.Time, err error)
+	// Probe tries to write size bytes that nobody reads.
+	Probe(ctx context.Context, size int) error
+}
+
+// NewDisk makes it; dirs are on whose file systems there must be room.
+func NewDisk(repo Probed, store Written, log *slog.Logger, dirs ...string) *Disk {
+	return &Disk{repo: repo, store: store, dirs: dirs, log: log}
+}
+
+// Run tries the disk until ctx ends.
+func (d *Disk) Run(ctx context.Context) error {
 	for {
 		pause := diskPause
-		if d.try(ctx); d.health() != nil {
+		if d.try(ctx); d.Health() != nil {
 			pause = diskAgain
 		}
 		select {
@@ -59,9 +71,9 @@ func (d *disk) run(ctx context.Context) error {
 
 // try writes something to the repository, and to the store where nothing was written
 // to it lately.
-func (d *disk) try(ctx context.Context) {
+func (d *Disk) try(ctx context.Context) {
 	size, record := smallProbe, 0
-	failing := d.health() != nil
+	failing := d.Health() != nil
 	if failing || !d.room() {
 		size, record = littleRoom, littleRoom
 	}
@@ -72,7 +84,7 @@ func (d *disk) try(ctx context.Context) {
 	if at, _ := d.store.LastWrite(); record > 0 || time.Since(at) >= diskPause {
 		_ = d.store.Probe(ctx, record) // LastWrite has its error
 	}
-	err = d.health()
+	err = d.Health()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -85,7 +97,7 @@ func (d *disk) try(ctx context.Context) {
 }
 
 // room says whether there is more than a little room, or that isn't known.
-func (d *disk) room() bool {
+func (d *Disk) room() bool {
 	for _, dir := range d.dirs {
 		var s syscall.Statfs_t
 		if err := syscall.Statfs(dir, &s); err == nil && s.Bavail*uint64(s.Bsize) < littleRoom {
@@ -95,9 +107,9 @@ func (d *disk) room() bool {
 	return true
 }
 
-// health returns why the store or the desired repository can't be written, nil while both
+// Health returns why the store or the desired repository can't be written, nil while both
 // can.
-func (d *disk) health() error {
+func (d *Disk) Health() error {
 	d.mu.Lock()
 	repo := d.tried
 	d.mu.Unlock()

@@ -1,4 +1,6 @@
-package app
+// Package maintenance looks after a data directory: backups and restores, its examination, room on its disk, records
+// that are to go, and the memory of the process.
+package maintenance
 
 import (
 	"context"
