@@ -18,6 +18,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/admission/packagecheck"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/app/entrance"
 	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
@@ -25,6 +26,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/app/metrics"
 	"github.com/jibe-vnfm/jibe/app/replicas"
+	"github.com/jibe-vnfm/jibe/app/tracing"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -124,13 +126,13 @@ type Options struct {
 	Verify VerifyOptions
 	// ShareDesired lets who may read some projects fetch the desired repository, which shows all.
 	ShareDesired bool
-	Page         PageOptions
+	Page         api.PageOptions
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
 	// Store says where records are kept.
 	Store replicas.StoreOptions
 	// Trace says whether operations are traced.
-	Trace TraceOptions
+	Trace tracing.Options
 	// Ready is called once, when requests are served.
 	Ready func(*Server)
 }
@@ -146,16 +148,15 @@ type Server struct {
 	packages  *catalogue
 	replica   *replicas.Replica
 	freshness *replicas.Freshness
-	uploads   *replicas.Uploads
+	uploads   *replicas.Uploads // nil unless the store is shared
 	disk      *maintenance.Disk
 	backups   *maintenance.Backups
 	doctor    *maintenance.Doctor
 	oplog     *oplog.Log
 	rebuilder *replicas.Rebuilder
 	recon     *reconciler.Reconciler
-	problems  *problems
+	problems  *api.Problems
 	reviewer  *admission.Reviewer
-	plans     *admission.Memory // what plans of callers hold
 	follower  *automation.Follower
 	rollouts  *automation.Rollouts
 	notify    *notify.Service
@@ -173,19 +174,20 @@ type Server struct {
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
-	observers
-	trust    csar.Trust
-	pkgm     *vnfpkgm.Service
-	page     *ui.Service // nil where it is left out
-	listener *listener.Listener
+	meters     *metrics.Meters
+	tracing    *tracing.Tracing
+	trust      csar.Trust
+	pkgm       *vnfpkgm.Service
+	told       *api.Told
+	listener   *listener.Listener
 }
 
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
-	s := &Server{Options: o, observers: observers{meters: metrics.New(metrics.Config{
+	s := &Server{Options: o, meters: metrics.New(metrics.Config{
 		Version: o.Version, Revision: o.Revision, Off: o.Unmeasured, Unconfined: o.Confinement.Unconfined && o.AllowHooks.String() != "",
-	})}}
+	})}
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -243,7 +245,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.forge, err = s.Forge.Client(s.Remote, s.egress.ForConfigured()); err != nil {
 		return err
 	}
-	if err := s.openTraces(); err != nil {
+	if s.tracing, err = tracing.Open(s.Trace, s.egress, s.Version, s.Log); err != nil {
 		return err
 	}
 	fresh := !datadir.Exists(s.data.Desired())
@@ -411,11 +413,11 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	var measured *reconciler.Metrics
 	if !s.Unmeasured {
-		measured = reconciler.NewMetrics(s.tracer)
+		measured = reconciler.NewMetrics(s.tracing.Tracer)
 		s.oplog.OnChange(func(op *lcm.Operation) { measured.Operation(op) })
 	}
 	s.meters.Register(measured.Collectors()...)
-	s.followArrivals()
+	s.tracing.Follow(s.oplog)
 	if s.Cloud == nil {
 		s.Cloud = sim.NewCloud()
 	}
@@ -429,7 +431,7 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	s.rebuilder = s.replica.Rebuilder(ctx, s.repo, s.oplog, s.packages.Open)
 	config := reconciler.Config{
-		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.replica.Records, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Repo: s.tracing.Repo(s.repo), Trace: s.tracing.Tracer, Store: s.replica.Records, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: measured,
 		Member: s.replica.Member(), Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
@@ -460,8 +462,16 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	s.oplog.OnChange(s.rollouts.OperationChanged)
 	s.oplog.OnFollowed(s.rollouts.OperationChanged)
-	s.problems = newProblems(s)
-	s.plans = admission.NewMemory(mostPlanMemory)
+	s.problems = api.NewProblems(api.ProblemsConfig{
+		Repo: s.repo, View: s.recon.View(), Packages: s.packages, Rollouts: s.rollouts, Log: s.Log,
+		Forbidden: func() []*desired.Problem {
+			settings, err := s.repo.Settings()
+			if err != nil {
+				return nil // the repository reports that itself
+			}
+			return forbiddenSettings(s.keeper, settings, nil)
+		},
+	})
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
 		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {
@@ -471,7 +481,7 @@ func (s *Server) wire(ctx context.Context) error {
 	})
 	if s.reporter = forgesync.NewReporter(forgesync.ReporterConfig{
 		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.replica.Records, Branch: cmp.Or(s.Branch, "main"), Poll: s.Poll, Reviewer: s.reviewer, Rollouts: s.rollouts,
-		Refused: func(instance string) bool { return len(s.problems.of(instance)) > 0 }, Page: s.pageOf, Log: s.Log,
+		Refused: func(instance string) bool { return len(s.problems.Of(instance)) > 0 }, Page: s.pageOf, Log: s.Log,
 	}); s.reporter != nil {
 		s.oplog.OnChange(s.reporter.OperationChanged)
 		s.oplog.OnFollowed(s.reporter.OperationChanged)
@@ -489,7 +499,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Describe: func(ctx context.Context, l admission.Landing, u gitrepo.RefUpdate, signers string) (*admission.Push, error) {
 			return admission.DescribeLanding(ctx, s.repo.Reader, l, u, signers)
 		},
-		Rejected: s.meters.RejectedPush, Arrived: s.arrivals.pushed, Register: s.meters.Register, Log: s.Log,
+		Rejected: s.meters.RejectedPush, Arrived: s.tracing.Pushed, Register: s.meters.Register, Log: s.Log,
 	})
 	s.disk = maintenance.NewDisk(s.repo, s.replica.Records, s.Log, s.data.Path, s.data.Desired())
 	s.backups = &maintenance.Backups{Log: s.Log, Source: backup.Source{Data: s.data.Path, Version: s.Version, Store: s.replica.Records, Place: s.Store.URL, Still: s.repo.Still}}
@@ -510,6 +520,10 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.notify, err = s.newNotify(); err != nil {
 		return err
 	}
+	if s.shared() {
+		s.uploads = replicas.NewUploads(s.replica.Records, s.replica.Member(), s.Log)
+	}
+	s.freshness.Of(s.repo, s.packages, s.uploads)
 	s.meters.Register(slices.Concat(s.entrance.Collectors(), s.audit.Collectors(), s.webhook.Collectors())...)
 	s.meters.Scrape(s.sources())
 	return nil

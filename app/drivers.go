@@ -69,5 +69,5 @@ func (s *Server) drivers(installation string) func(drivers.VIM) (drivers.Driver,
 
 // observeVIM measures what goes to a VIM.
 func (s *Server) observeVIM(vim string, next http.RoundTripper) http.RoundTripper {
-	return s.meters.VIM(vim, next, s.tracer)
+	return s.meters.VIM(vim, next, s.tracing.Tracer)
 }

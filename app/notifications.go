@@ -5,12 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/app/answer"
-	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -32,7 +30,8 @@ type NotifyOptions struct {
 
 // newNotify makes the service of subscriptions.
 func (s *Server) newNotify() (*notify.Service, error) {
-	c := notify.Config{Store: s.replica.Records, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.replica.Sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.Notification,
+	s.told = &api.Told{Identities: s.identities, Repo: s.repo}
+	c := notify.Config{Store: s.replica.Records, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.replica.Sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.told.Sees, Trace: s.tracing.Tracer, Observe: s.meters.Notification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
 	s.replica.Serves(&c)
 	switch {
@@ -64,30 +63,4 @@ func (s *Server) newNotify() (*notify.Service, error) {
 		}
 	}
 	return notify.New(c)
-}
-
-// listSubscriptions answers with how the delivery to each subscription of the caller goes: [notify.State].
-func (s *Server) listSubscriptions(w http.ResponseWriter, r *http.Request) {
-	states, err := s.notify.AllStatesOf(r.Context(), auth.From(r.Context()))
-	if err != nil {
-		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
-		return
-	}
-	answer.JSON(w, http.StatusOK, states)
-}
-
-// showSubscription answers with one of listSubscriptions.
-func (s *Server) showSubscription(w http.ResponseWriter, r *http.Request) {
-	states, err := s.notify.AllStatesOf(r.Context(), auth.From(r.Context()))
-	if err != nil {
-		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
-		return
-	}
-	for _, state := range states {
-		if state.ID == r.PathValue("id") {
-			answer.JSON(w, http.StatusOK, state)
-			return
-		}
-	}
-	answer.Missing(w, r, "no subscription has the id "+r.PathValue("id")+" (see: jibe get subscriptions)")
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/app/listener"
@@ -19,7 +22,9 @@ import (
 func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
 	defer stop()
-	handler, err := s.handler()
+	served := s.api()
+	s.pkgm, s.told.Packages = served.PackageService(), served.PackageService()
+	handler, err := served.Handler()
 	if err != nil {
 		return err
 	}
@@ -38,7 +43,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.rebuilder.Run(gctx, s.recon.EnqueueAll) })
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
-	g.Go(func() error { return s.problems.run(gctx) })
+	g.Go(func() error { return s.problems.Run(gctx) })
 	g.Go(func() error { return s.replica.Member().Only(gctx, "follow", s.follower.Run) })
 	g.Go(func() error { return s.replica.Member().Only(gctx, "rollouts", s.rollouts.Run) })
 	if s.reporter != nil {
@@ -66,10 +71,10 @@ func (s *Server) run(ctx, work context.Context) error {
 		})
 	}
 	g.Go(func() error { return s.audit.Run(gctx) })
-	g.Go(func() error { return s.runTraces(gctx) })
-	if s.page != nil {
-		server.RegisterOnShutdown(s.page.Close)
-		g.Go(func() error { return s.page.Run(gctx) })
+	g.Go(func() error { return s.tracing.Run(gctx) })
+	if page := served.WebPage(); page != nil {
+		server.RegisterOnShutdown(page.Close)
+		g.Go(func() error { return page.Run(gctx) })
 	}
 	g.Go(func() error {
 		return s.replica.Member().Only(gctx, "prune", (&maintenance.Pruner{Oplog: s.oplog, Keep: s.KeepOperations, Log: s.Log}).Run)
@@ -109,6 +114,21 @@ func closed(err error) error {
 	return err
 }
 
+// api makes what answers requests.
+func (s *Server) api() *api.API {
+	c := api.Config{
+		Repo: s.repo, View: s.recon.View(), Reconciler: s.recon, Oplog: s.oplog, Packages: s.packages.Catalogue, Problems: s.problems, Reviewer: s.reviewer, Plans: admission.NewMemory(api.MostPlanMemory),
+		Notify: s.notify, Rollouts: s.rollouts, Keeper: s.keeper, Auth: s.auth, Entrance: s.entrance, Audit: s.audit, Tracing: s.tracing, Meters: s.meters, Store: s.replica.Records, Proposals: s.proposed(),
+		Announces: s.replica.Announces, Members: s.replica.Members, Freshness: s.freshness, Whole: s.rebuilder.Guard, Git: s.git.Handler(), Webhook: s.webhook.Handler(s.delivery), Backups: s.backups, Doctor: s.doctor,
+		Egress: s.egress.ForConfigured(), Sources: s.packageSources(), Trust: s.trust, UploadsDir: s.data.Uploads(), Health: s.health, Remote: s.Remote, Branch: cmp.Or(s.Branch, "main"), BaseURL: s.BaseURL, Version: s.Version,
+		Page: s.Page, Keystone: s.Keystone.URL != "", InsecureDev: s.InsecureDev, OpenMetrics: s.OpenMetrics, Log: s.Log,
+	}
+	if s.uploads != nil {
+		c.Claims = s.uploads
+	}
+	return api.New(c)
+}
+
 // callersCertificates ask callers for their certificates; nil where they need none.
 func (s *Server) callersCertificates() listener.Callers {
 	if s.clientCAs == nil {
@@ -129,7 +149,7 @@ func (s *Server) packagesArrived(ctx context.Context) {
 // moved is called when the desired repository's branch has moved.
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
-		s.arrivals.seen(s.repo.Head(), ids)
+		s.tracing.Seen(s.repo.Head(), ids)
 		for _, id := range ids {
 			s.recon.Moved(id)
 		}

@@ -57,30 +57,6 @@ func (s *Server) seals() reconciler.Seals {
 	}
 }
 
-// instanceSeals are [sol.Secrets]: what clients give is encrypted for the project that has the instance.
-type instanceSeals struct {
-	keeper   *secret.Keeper
-	settings func() (*desired.Settings, error)
-}
-
-// KeepParam implements [sol.Secrets].
-func (s instanceSeals) KeepParam(dir, old, plaintext string) (string, error) {
-	settings, err := s.settings()
-	if err != nil {
-		return "", err
-	}
-	return s.keeper.For(secret.ForParams(settings.ProjectNameOf(dir))).Keep(old, plaintext)
-}
-
-// KeepConnection implements [sol.Secrets].
-func (s instanceSeals) KeepConnection(dir, endpoint, old, plaintext string) (string, error) {
-	settings, err := s.settings()
-	if err != nil {
-		return "", err
-	}
-	return s.keeper.For(secret.ForConnection(settings.ProjectNameOf(dir), endpoint)).Keep(old, plaintext)
-}
-
 // Permit refuses a change that brings a reference which may not be followed there, or a connection that is a
 // kubeconfig or that may not be used as it is. Those that before has already are only checked when they are resolved:
 // else no change could be made any more to an instance from before the rules. admin says that an administrator makes the

@@ -25,7 +25,7 @@ func (s *Server) Welcome(w io.Writer) {
 		fmt.Fprintf(&b, "  package repository  %s\n", dir)
 		fmt.Fprintf(&b, "                      %s/git/packages/%s\n", s.BaseURL, filepath.Base(dir))
 	}
-	if s.page != nil {
+	if !s.Page.Off {
 		fmt.Fprintf(&b, "  web page            %s%s/\n", s.BaseURL, ui.Root)
 	}
 	if s.InsecureDev {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
 
@@ -46,7 +46,7 @@ func newAccept() *cobra.Command {
 				}
 			}
 
-			var done app.Accepted
+			var done api.Accepted
 			if _, err := c.do(cmd.Context(), http.MethodPost, path, nil, &done); err != nil {
 				return err
 			}

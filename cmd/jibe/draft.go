@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/admission"
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
@@ -39,7 +39,7 @@ func newDraft(ctx context.Context, c *client, dir, base, commit string, offline 
 		if err != nil {
 			return nil, err
 		}
-		head = about.Get(app.HeadHeader)
+		head = about.Get(api.HeadHeader)
 	}
 	switch {
 	case clone:

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/admission"
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -80,7 +80,7 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer repo.Close()
-		w.Header().Set(app.HeadHeader, repo.Head())
+		w.Header().Set(api.HeadHeader, repo.Head())
 		_ = json.NewEncoder(w).Encode(repo.List())
 	case "/jibe/v1/plan", "/jibe/v1/check":
 		p.proposed = admission.Proposal{}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/automation"
 )
 
@@ -123,7 +123,7 @@ func newRolloutAsk(action, short, long string) *cobra.Command {
 		Use: use, Short: short, Long: short + ". " + long + "\nIt is a commit, and needs the role operator in all projects.",
 		Example: "  jibe rollout " + action + " amf-1.5", Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asked := app.RolloutAsked{Gate: gate}
+			asked := api.RolloutAsked{Gate: gate}
 			if len(args) > 1 {
 				asked.Instance = strings.TrimSuffix(args[1], "/")
 			}
@@ -138,7 +138,7 @@ func newRolloutAsk(action, short, long string) *cobra.Command {
 				n := r.Counts
 				fmt.Fprintf(cmd.OutOrStdout(), "wave %d of %d has ended: %d completed, %d failed, %d passed over\n", r.Wave, r.Waves, n.Completed, n.Failed, n.Passed)
 			}
-			var done app.RolloutAnswer
+			var done api.RolloutAnswer
 			if _, err := c.do(cmd.Context(), http.MethodPost, rolloutsPath+"/"+url.PathEscape(args[0])+"/"+action, asked, &done); err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 // credentials that a person once typed in, to any page that has a form sent here. The page judges its own requests by the same
 // rule, and answers with a page. Only GET, HEAD and OPTIONS, which change nothing, and requests with a token in a header,
 // which no foreign page can set without being asked for it first, come from anywhere.
-func (s *Server) refuseCrossSite(next http.Handler) (http.Handler, error) {
+func (s *API) refuseCrossSite(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
 	base, err := url.Parse(s.BaseURL)
 	if err != nil {

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 )
 
-// mostPlanMemory bounds what all plans hold at once, in bytes. One of 100,000 instances of usual size fits.
-const mostPlanMemory = 512 << 20
+// MostPlanMemory bounds what all plans hold at once, in bytes. One of 100,000 instances of usual size fits.
+const MostPlanMemory = 512 << 20
 
 // Bounds of the parts of a proposal, in bytes as they are sent.
 const (
@@ -25,8 +25,8 @@ const (
 )
 
 // beginPlan waits for the caller's turn, and returns the context in which a review counts.
-func (s *Server) beginPlan(ctx context.Context, who auth.Identity) (context.Context, *admission.Hold, error) {
-	hold, err := s.plans.Begin(ctx, who.Issuer+"\x00"+who.Name)
+func (s *API) beginPlan(ctx context.Context, who auth.Identity) (context.Context, *admission.Hold, error) {
+	hold, err := s.Plans.Begin(ctx, who.Issuer+"\x00"+who.Name)
 	if err != nil {
 		return nil, nil, err
 	}

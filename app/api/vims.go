@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 
 // checkSettings holds settings that a request proposes against what a push of them would be
 // held against.
-func (s *Server) checkSettings(ctx context.Context, proposed *desired.Settings) ([]*desired.Problem, error) {
-	v, err := s.reviewer.Review(ctx, &admission.Proposal{Settings: proposed}, false)
+func (s *API) checkSettings(ctx context.Context, proposed *desired.Settings) ([]*desired.Problem, error) {
+	v, err := s.Reviewer.Review(ctx, &admission.Proposal{Settings: proposed}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -30,11 +30,11 @@ const probeDial = 3 * time.Second
 
 // reachVIM asks the VIM for a sign of life: any answer of HTTP will do. It sends no
 // credentials and follows no redirect.
-func (s *Server) reachVIM(ctx context.Context, v *desired.VIM) error {
+func (s *API) reachVIM(ctx context.Context, v *desired.VIM) error {
 	if v.Type == desired.VIMSim {
 		return nil
 	}
-	to, err := s.keeper.ResolveVIM(v)
+	to, err := s.Keeper.ResolveVIM(v)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Server) reachVIM(ctx context.Context, v *desired.VIM) error {
 			return fmt.Errorf("VIM %s: kubeconfig: %w", v.Name, err)
 		}
 	}
-	guard := s.egress.ForConfigured()
+	guard := s.Egress
 	transport := &http.Transport{Proxy: guard.ProxyFor, DialContext: guard.DialContext(probeDial), TLSClientConfig: trust, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
 	if err != nil {

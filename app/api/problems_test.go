@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ func TestPackagesWithoutTheirFilesAreAmongTheProblems(t *testing.T) {
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 1\n"
 	_, pointers := vnfd.Load(fstest.MapFS{vnfd.MetaFile: {Data: []byte(pointer)}})
 	_, broken := vnfd.Load(fstest.MapFS{vnfd.MetaFile: {Data: []byte("hello")}})
-	p := problems{packages: func() []packages.Unusable {
+	p := Problems{packages: func() []packages.Unusable {
 		return []packages.Unusable{
 			{Repository: "vendor", Ref: "main", Path: "smf", Err: fmt.Errorf("it is a submodule: put the files there%w", quiet{packages.ErrNoFiles})},
 			{Repository: "vendor", Ref: "main", Path: "upf", Tree: "t", Err: pointers},
@@ -46,7 +46,7 @@ func TestPackagesWithoutTheirFilesAreAmongTheProblems(t *testing.T) {
 func TestARepositoryThatCantBeReadIsAProblemNotOfTheFile(t *testing.T) {
 	t.Parallel()
 
-	p := problems{failing: func() []*packages.RepositoryError {
+	p := Problems{failing: func() []*packages.RepositoryError {
 		return []*packages.RepositoryError{{Repository: "vendor", Err: errors.New("git fetch: gone")}}
 	}}
 

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -15,15 +15,14 @@ import (
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/access"
 )
 
 // guardJibeAPI lets in who may use a route of Jibe's own API in some project at least. The
 // handlers find the caller with [auth.From], and answer with what is theirs.
-func (s *Server) guardJibeAPI(next *http.ServeMux) http.Handler {
+func (s *API) guardJibeAPI(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.auth.Authenticate(r)
+		who, err := s.Auth.Authenticate(r)
 		switch {
 		case errors.Is(err, auth.ErrUnavailable):
 			answer.Problem(w, http.StatusServiceUnavailable, err.Error())
@@ -62,8 +61,8 @@ func needOf(mux *http.ServeMux, r *http.Request) (need access.Need, known bool) 
 
 // scope is what the caller of the request may see and change. Where it can't be told, it
 // answers and returns nil.
-func (s *Server) scope(w http.ResponseWriter, r *http.Request) *access.Scope {
-	scope, err := access.NewScope(auth.From(r.Context()), s.repo.Settings)
+func (s *API) scope(w http.ResponseWriter, r *http.Request) *access.Scope {
+	scope, err := access.NewScope(auth.From(r.Context()), s.Repo.Settings)
 	if err != nil {
 		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 		return nil
@@ -77,45 +76,21 @@ func seesFile(scope *access.Scope, file string) bool {
 	return scope.Everything() || strings.HasPrefix(file, "instances/") && scope.Sees(access.Instance{Dir: path.Dir(file)})
 }
 
-// tell says whether the owner of a subscription may be told of an event, as of now: what they
-// could see when they subscribed or, where a file here says what they may do, what they may now.
-func (s *Server) tell(owner auth.Identity, e oplog.Event) bool {
-	owner, ok := s.identities.Current(owner)
-	if !ok {
-		return false
-	}
-	scope, err := access.NewScope(owner, s.repo.Settings)
-	if err != nil {
-		return false
-	}
-	if e.API != "" {
-		return s.pkgm.SeesEvent(scope, e)
-	}
-	at := access.Instance{Dir: e.Dir}
-	if head, ok := s.repo.LookupHead(e.Instance); ok {
-		at.EM = head.EM
-		if at.Dir == "" { // an event of an earlier version
-			at.Dir = head.Dir
-		}
-	}
-	return scope.Sees(at)
-}
-
 // errForeign is returned for a proposal that concerns what isn't the caller's.
 var errForeign = errors.New("the proposal concerns what you may not have planned")
 
 // confine takes out of a proposal what differs in nothing from head and isn't the caller's to
 // plan: who sees only some projects has a clone of all of them. Whatever else isn't theirs
 // refuses the proposal.
-func (s *Server) confine(ctx context.Context, who auth.Identity, p *admission.Proposal) error {
+func (s *API) confine(ctx context.Context, who auth.Identity, p *admission.Proposal) error {
 	if who.May(auth.Planner, "") {
 		return nil
 	}
 	// What was pushed a moment ago counts: its ids are somebody's already.
-	if err := s.repo.Refresh(ctx); err != nil {
+	if err := s.Repo.Refresh(ctx); err != nil {
 		return err
 	}
-	settings, err := s.repo.Settings()
+	settings, err := s.Repo.Settings()
 	if err != nil {
 		return fmt.Errorf("%w: what belongs to which project can't be read: %w", desired.ErrUnavailable, err)
 	}
@@ -147,7 +122,7 @@ func (s *Server) confine(ctx context.Context, who auth.Identity, p *admission.Pr
 				id = in.ID
 			}
 		}
-		head, known := s.repo.LookupHead(id)
+		head, known := s.Repo.LookupHead(id)
 		if err == nil && known {
 			err = may(head.Dir)
 		}
@@ -155,7 +130,7 @@ func (s *Server) confine(ctx context.Context, who auth.Identity, p *admission.Pr
 			return false
 		}
 		if known && c.File != "" && head.Dir == c.Dir {
-			files, ferr := s.repo.Files(ctx, head.Revision)
+			files, ferr := s.Repo.Files(ctx, head.Revision)
 			if ferr == nil && string(files[desired.InstanceFile]) == c.File {
 				return true
 			}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"cmp"
@@ -16,16 +16,16 @@ import (
 )
 
 // pageFacts are what pages of one instance show, in the page's words.
-type pageFacts struct{ s *Server }
+type pageFacts struct{ s *API }
 
 // Running implements [ui.Facts].
 func (f pageFacts) Running(ctx context.Context, instance string) (plan.Observed, bool) {
-	return f.s.recon.View().Running(ctx, instance)
+	return f.s.View.Running(ctx, instance)
 }
 
 // Package implements [ui.Facts].
 func (f pageFacts) Package(ctx context.Context, in *desired.Instance) (*vnfd.Package, error) {
-	return f.s.recon.View().Package(ctx, in)
+	return f.s.View.Package(ctx, in)
 }
 
 // mostChoices bounds the packages among which a page has one chosen.
@@ -34,7 +34,7 @@ const mostChoices = 500
 // Choices implements [ui.Facts].
 func (f pageFacts) Choices(scope *access.Scope) []ui.Choice {
 	var list []ui.Choice
-	for _, e := range f.s.packages.List() {
+	for _, e := range f.s.Packages.List() {
 		if !scope.SeesRepository(cmp.Or(e.Repository, f.s.pkgm.Home())) {
 			continue
 		}
@@ -57,7 +57,7 @@ func (f pageFacts) Choices(scope *access.Scope) []ui.Choice {
 
 // Drift implements [ui.Facts].
 func (f pageFacts) Drift(instance string) *ui.Drift {
-	d, ok := f.s.recon.View().DriftOf(instance)
+	d, ok := f.s.View.DriftOf(instance)
 	if !ok {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (f pageFacts) Drift(instance string) *ui.Drift {
 }
 
 // Problems implements [ui.Facts].
-func (f pageFacts) Problems(instance string) []desired.Problem { return f.s.problems.of(instance) }
+func (f pageFacts) Problems(instance string) []desired.Problem { return f.s.Problems.Of(instance) }
 
 // The most that a page shows of one instance's change.
 const (

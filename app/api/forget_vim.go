@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // showFormerVIM answers with what was instantiated at a former VIM of the name: [reconciler.FormerVIM].
-func (s *Server) showFormerVIM(w http.ResponseWriter, r *http.Request) {
+func (s *API) showFormerVIM(w http.ResponseWriter, r *http.Request) {
 	if found := s.formerVIM(w, r); found != nil {
 		answer.JSON(w, http.StatusOK, found)
 	}
@@ -21,7 +21,7 @@ func (s *Server) showFormerVIM(w http.ResponseWriter, r *http.Request) {
 
 // forgetVIM forgets the former VIM of the name. The query says which one is there now, as the caller was shown. It may be
 // interrupted and repeated: what is left is found again.
-func (s *Server) forgetVIM(w http.ResponseWriter, r *http.Request) {
+func (s *API) forgetVIM(w http.ResponseWriter, r *http.Request) {
 	found := s.formerVIM(w, r)
 	if found == nil {
 		return
@@ -36,11 +36,11 @@ func (s *Server) forgetVIM(w http.ResponseWriter, r *http.Request) {
 	}
 
 	for _, x := range found.Instances {
-		if err := s.oplog.ForgetVIM(r.Context(), x.Instance, found.VIM, x.Was, found.Is == ""); err != nil {
+		if err := s.Oplog.ForgetVIM(r.Context(), x.Instance, found.VIM, x.Was, found.Is == ""); err != nil {
 			answer.Problem(w, http.StatusServiceUnavailable, "instance "+x.Instance+": "+err.Error())
 			return
 		}
-		s.recon.Enqueue(x.Instance)
+		s.Reconciler.Enqueue(x.Instance)
 	}
 	answer.JSON(w, http.StatusOK, found)
 }
@@ -58,9 +58,9 @@ func notAsShown(found *reconciler.FormerVIM, said url.Values) string {
 }
 
 // formerVIM is what the path of the request names; nil where the request is answered.
-func (s *Server) formerVIM(w http.ResponseWriter, r *http.Request) *reconciler.FormerVIM {
+func (s *API) formerVIM(w http.ResponseWriter, r *http.Request) *reconciler.FormerVIM {
 	var refused *drivers.RefusedError
-	found, err := s.recon.View().FormerVIM(r.Context(), r.PathValue("name"))
+	found, err := s.View.FormerVIM(r.Context(), r.PathValue("name"))
 	switch {
 	case err == nil:
 		return found

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 		t.Errorf("an unknown package: %v", err)
 	}
 	var invalid *rest.InvalidError
-	if err := inAPIWords(unsound(fmt.Errorf("%w: a was changed", packages.ErrUnsound), "vnfdId")); !errors.As(err, &invalid) ||
+	if err := inAPIWords(errors.Join(fmt.Errorf("%w: a was changed", packages.ErrUnsound), &drivers.RefusedError{Field: "vnfdId", Reason: "r"})); !errors.As(err, &invalid) ||
 		invalid.Status != http.StatusUnprocessableEntity || !strings.Contains(invalid.Detail, "a was changed") {
 		t.Errorf("a package with a wrong checksum: %v", err)
 	}

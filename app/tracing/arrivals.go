@@ -1,4 +1,4 @@
-package app
+package tracing
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 // How much is remembered of how changes came. What is forgotten costs the first span of a trace.
@@ -42,12 +43,20 @@ func newArrivals(t *trace.Tracer) (*arrivals, error) {
 	return a, errors.Join(errs[:]...)
 }
 
-// followArrivals has the operations that are made of commits begin their traces there.
-func (s *Server) followArrivals() {
-	if s.arrivals != nil {
-		s.oplog.OnChange(s.arrivals.operation)
+// Follow has the operations that are made of commits begin their traces there.
+func (t *Tracing) Follow(log *oplog.Log) {
+	if t.arrivals != nil {
+		log.OnChange(t.arrivals.operation)
 	}
 }
+
+// Pushed notes that a push was taken which began at a time.
+func (t *Tracing) Pushed(branch string, updates []gitrepo.RefUpdate, began time.Time) {
+	t.arrivals.pushed(branch, updates, began)
+}
+
+// Seen notes that the branch was seen to have moved to a commit, which changes instances.
+func (t *Tracing) Seen(commit string, instances []string) { t.arrivals.seen(commit, instances) }
 
 // pushed notes that a push was taken which began at a time.
 func (a *arrivals) pushed(branch string, updates []gitrepo.RefUpdate, began time.Time) {

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 // pageWriter makes the commits of the page that no request of the API makes: what is judged as a push
 // is, and branches for somebody to merge. Whoever asks for one is recorded as for any request.
 type pageWriter struct {
-	s *Server
+	s *API
 	// repo writes within the quotas of projects, and notes commits for the audit log.
 	repo desired.Repo
 
@@ -41,7 +41,7 @@ func (w *pageWriter) Judge(ctx context.Context, who auth.Identity, d *sol.Draft)
 	}
 	defer hold.End()
 
-	v, err := w.s.reviewer.Review(ctx, proposalOf(d, who), true)
+	v, err := w.s.Reviewer.Review(ctx, proposalOf(d, who), true)
 	if err != nil {
 		return nil, unplanned(err)
 	}
@@ -70,21 +70,21 @@ func proposalOf(d *sol.Draft, who auth.Identity) *admission.Proposal {
 
 // DraftEdit implements [ui.Writer].
 func (w *pageWriter) DraftEdit(ctx context.Context, who auth.Identity, instance string, e ui.Edit) (*sol.Draft, error) {
-	if err := w.s.repo.Refresh(ctx); err != nil {
+	if err := w.s.Repo.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	scope, err := access.NewScope(who, w.s.repo.Settings)
+	scope, err := access.NewScope(who, w.s.Repo.Settings)
 	if err != nil {
 		return nil, err
 	}
-	head, ok := w.s.repo.LookupHead(instance)
+	head, ok := w.s.Repo.LookupHead(instance)
 	if !ok {
 		return nil, ui.Missing("VNF instance", instance)
 	}
 	if err := scope.Check(auth.Planner, access.Instance{Dir: head.Dir, EM: head.EM}); err != nil {
 		return nil, err
 	}
-	old, err := w.s.repo.Files(ctx, head.Revision)
+	old, err := w.s.Repo.Files(ctx, head.Revision)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +112,14 @@ func (w *pageWriter) CommitEdit(ctx context.Context, who auth.Identity, instance
 	if d.Digest() != digest {
 		return "", sol.ErrMoved
 	}
-	settings, err := w.s.repo.Settings()
+	settings, err := w.s.Repo.Settings()
 	if err != nil {
 		return "", err
 	}
 	if lacking := admission.Lacking(who, settings, gitrepo.Touched{Dirs: []string{d.At.Dir}}); len(lacking) > 0 {
 		return "", &ui.Failure{Status: http.StatusForbidden, Title: "You may not commit this", Detail: lacking[0].Message, Remedy: "Propose it as a branch, and have somebody with that role merge it."}
 	}
-	v, err := w.s.reviewer.Review(ctx, proposalOf(d, who), false)
+	v, err := w.s.Reviewer.Review(ctx, proposalOf(d, who), false)
 	if err != nil {
 		return "", err
 	}
@@ -139,11 +139,11 @@ const (
 
 // Propose implements [ui.Writer].
 func (w *pageWriter) Propose(ctx context.Context, who auth.Identity, d *sol.Draft) (branch, commit string, err error) {
-	scope, err := access.NewScope(who, w.s.repo.Settings)
+	scope, err := access.NewScope(who, w.s.Repo.Settings)
 	if err != nil {
 		return "", "", err
 	}
-	head, ok := w.s.repo.LookupHead(d.Instance)
+	head, ok := w.s.Repo.LookupHead(d.Instance)
 	if !ok {
 		return "", "", ui.Missing("VNF instance", d.Instance)
 	}
@@ -155,12 +155,12 @@ func (w *pageWriter) Propose(ctx context.Context, who auth.Identity, d *sol.Draf
 	if branch, err = w.free(ctx, who); err != nil {
 		return "", "", err
 	}
-	rev, err := w.s.repo.Propose(ctx, branch, d.Write())
+	rev, err := w.s.Repo.Propose(ctx, branch, d.Write())
 	if err != nil {
 		return "", "", err
 	}
 	if w.s.Remote == "" {
-		if err := w.s.repo.DraftMoved(gitrepo.RefUpdate{Ref: "refs/heads/" + branch, New: rev.Commit}, who.String(), false); err != nil {
+		if err := w.s.Repo.DraftMoved(gitrepo.RefUpdate{Ref: "refs/heads/" + branch, New: rev.Commit}, who.String(), false); err != nil {
 			w.s.Log.WarnContext(ctx, "who proposed a branch isn't noted: administrators alone can delete it", "branch", branch, "error", err)
 		}
 	}
@@ -172,7 +172,7 @@ func (w *pageWriter) Propose(ctx context.Context, who auth.Identity, d *sol.Draf
 
 // free is the first branch of the caller's that doesn't exist.
 func (w *pageWriter) free(ctx context.Context, who auth.Identity) (string, error) {
-	list, more, err := w.s.repo.Branches(ctx)
+	list, more, err := w.s.Repo.Branches(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -19,12 +19,12 @@ import (
 // apiView is what the API may ask of the reconciler, in the API's words.
 type apiView struct {
 	*reconciler.View
-	problems *problems
+	problems *Problems
 	rejected func(error)
 }
 
 // Problems implements sol.View.
-func (v apiView) Problems(instance string) []desired.Problem { return v.problems.of(instance) }
+func (v apiView) Problems(instance string) []desired.Problem { return v.problems.Of(instance) }
 
 // Waiting implements sol.View.
 func (v apiView) Waiting(instance string) (sol.StartWait, bool) {

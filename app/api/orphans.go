@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"encoding/json"
@@ -20,8 +20,8 @@ import (
 const mostDeletion = 16 << 20
 
 // listOrphans answers with the objects that belong to no VNF, as the VIMs have them now: [reconciler.Orphans].
-func (s *Server) listOrphans(w http.ResponseWriter, r *http.Request) {
-	found, err := s.recon.View().Orphans(r.Context())
+func (s *API) listOrphans(w http.ResponseWriter, r *http.Request) {
+	found, err := s.View.Orphans(r.Context())
 	if err != nil {
 		respondUnsurveyed(w, err)
 		return
@@ -31,7 +31,7 @@ func (s *Server) listOrphans(w http.ResponseWriter, r *http.Request) {
 
 // deleteOrphans deletes the objects that the body names, and no others: [reconciler.OrphanDeletion]. It may be interrupted
 // and repeated.
-func (s *Server) deleteOrphans(w http.ResponseWriter, r *http.Request) {
+func (s *API) deleteOrphans(w http.ResponseWriter, r *http.Request) {
 	var d reconciler.OrphanDeletion
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostDeletion))
 	body.DisallowUnknownFields()
@@ -50,7 +50,7 @@ func (s *Server) deleteOrphans(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	done, err := s.recon.DeleteOrphans(r.Context(), d)
+	done, err := s.Reconciler.DeleteOrphans(r.Context(), d)
 	if err != nil {
 		if done != nil && len(done.Deleted)+len(done.Unsure) > 0 {
 			audit.Note(r.Context(), func(rec *audit.Record) { rec.Reason = deletedText(done) + "; then: " + err.Error() })

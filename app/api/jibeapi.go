@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ type Accepted struct {
 const HeadHeader = "Jibe-Head"
 
 // jibeAPI is Jibe's own API, for its push hook and its CLI: what ETSI has no words for.
-func (s *Server) jibeAPI() *http.ServeMux {
+func (s *API) jibeAPI() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /jibe/v1/packages", func(w http.ResponseWriter, r *http.Request) {
 		if scope := s.scope(w, r); scope != nil {
@@ -41,8 +41,8 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		if scope == nil {
 			return
 		}
-		w.Header().Set(HeadHeader, s.repo.Head())
-		list := s.repo.List()
+		w.Header().Set(HeadHeader, s.Repo.Head())
+		list := s.Repo.List()
 		if !scope.Everything() {
 			list = slices.DeleteFunc(slices.Clone(list), func(rev desired.Revision) bool { return !scope.Sees(access.Instance{Dir: rev.Dir}) })
 		}
@@ -60,7 +60,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	mux.HandleFunc("GET /jibe/v1/subscriptions/{id}", s.showSubscription)
 	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.getStory)
 	mux.HandleFunc("GET /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
-		held, err := s.repo.Held(r.Context())
+		held, err := s.Repo.Held(r.Context())
 		if err != nil {
 			answer.Problem(w, http.StatusServiceUnavailable, err.Error())
 			return
@@ -68,7 +68,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		answer.JSON(w, http.StatusOK, held)
 	})
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
-		taken, err := s.repo.Accept(r.Context(), r.URL.Query().Get("commit"))
+		taken, err := s.Repo.Accept(r.Context(), r.URL.Query().Get("commit"))
 		if err != nil {
 			answer.Problem(w, http.StatusConflict, err.Error())
 			return
@@ -77,24 +77,24 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	})
 	mux.HandleFunc("GET /jibe/v1/vims/{name}/former", s.showFormerVIM)
 	mux.HandleFunc("POST /jibe/v1/vims/{name}/forget", s.forgetVIM)
-	mux.HandleFunc("POST /jibe/v1/backup", s.backups.Take)
-	mux.HandleFunc("POST /jibe/v1/backup/kept", s.backups.Kept)
+	mux.HandleFunc("POST /jibe/v1/backup", s.Backups.Take)
+	mux.HandleFunc("POST /jibe/v1/backup/kept", s.Backups.Kept)
 	mux.HandleFunc("POST /jibe/v1/ui-links", s.makeLink)
-	mux.Handle("GET /jibe/v1/doctor", s.doctor)
+	mux.Handle("GET /jibe/v1/doctor", s.Doctor)
 	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux
 }
 
 // listDrift answers with all drift, or that of the instance that the query names.
-func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
+func (s *API) listDrift(w http.ResponseWriter, r *http.Request) {
 	scope := s.scope(w, r)
 	if scope == nil {
 		return
 	}
-	list := slices.DeleteFunc(s.recon.View().Drift(), func(d reconciler.Drift) bool { return !scope.Sees(access.Instance{Dir: d.Dir}) })
+	list := slices.DeleteFunc(s.View.Drift(), func(d reconciler.Drift) bool { return !scope.Sees(access.Instance{Dir: d.Dir}) })
 	if id := r.URL.Query().Get("instance"); id != "" {
-		if rev, known := s.repo.Lookup(id); !known || !scope.Sees(access.Instance{Dir: rev.Dir}) {
+		if rev, known := s.Repo.Lookup(id); !known || !scope.Sees(access.Instance{Dir: rev.Dir}) {
 			answer.Missing(w, r, "no VNF instance has the id "+id+" (see: jibe get instances)")
 			return
 		}
@@ -104,14 +104,14 @@ func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
 }
 
 // getStory answers with what an operation has done so far: [lcm.StoryLine], the oldest first.
-func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
+func (s *API) getStory(w http.ResponseWriter, r *http.Request) {
 	scope := s.scope(w, r)
 	if scope == nil {
 		return
 	}
-	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
+	op, err := s.Oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && !scope.Sees(sol.PlaceOf(s.repo, op)):
+	case errors.Is(err, store.ErrNotFound), err == nil && !scope.Sees(sol.PlaceOf(s.Repo, op)):
 		answer.Missing(w, r, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
 	case errors.Is(err, store.ErrUnavailable):
 		answer.Problem(w, http.StatusServiceUnavailable, err.Error())
@@ -126,7 +126,7 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 
 // review answers a proposal ([admission.Reviewer.Review]); with steps, also with what
 // would be done.
-func (s *Server) review(steps bool) http.HandlerFunc {
+func (s *API) review(steps bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := auth.From(r.Context())
 		ctx, hold, err := s.beginPlan(r.Context(), who)
@@ -153,7 +153,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 		}
 
 		p.Admin = who.May(auth.Admin, "")
-		v, err := s.reviewer.Review(ctx, p, steps)
+		v, err := s.Reviewer.Review(ctx, p, steps)
 		if err == nil && p.Touched != nil {
 			// Somebody else may push it.
 			err = s.warnOfRights(who, p, v)
@@ -167,8 +167,8 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 }
 
 // warnOfRights adds to the verdict on a proposal what of it the caller may not push.
-func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admission.Verdict) error {
-	settings, err := s.repo.Settings()
+func (s *API) warnOfRights(who auth.Identity, p *admission.Proposal, v *admission.Verdict) error {
+	settings, err := s.Repo.Settings()
 	if err != nil {
 		return err
 	}
@@ -177,9 +177,9 @@ func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admis
 }
 
 // listMembers answers with the replicas that serve: [replicas.Member].
-func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) {
-	list, err := s.replica.Members(r.Context(), func(yield func(string) bool) {
-		for e := range s.oplog.InstanceEntries("") {
+func (s *API) listMembers(w http.ResponseWriter, r *http.Request) {
+	list, err := s.Members(r.Context(), func(yield func(string) bool) {
+		for e := range s.Oplog.InstanceEntries("") {
 			if !yield(e.ID) {
 				return
 			}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"cmp"
@@ -39,11 +39,11 @@ const (
 // pageHistory is the desired repository for the page. Whoever sees only some projects is shown what
 // commits say and change there.
 type pageHistory struct {
-	s     *Server
+	s     *API
 	turns chan struct{} // of reviews
 }
 
-func newPageHistory(s *Server) *pageHistory {
+func newPageHistory(s *API) *pageHistory {
 	return &pageHistory{s: s, turns: make(chan struct{}, reviewsAtOnce)}
 }
 
@@ -56,11 +56,11 @@ func (h *pageHistory) Log(ctx context.Context, scope *access.Scope, from string,
 		paths = []string{dir}
 	}
 	if scope.Everything() {
-		return h.s.repo.Log(ctx, from, most, paths...)
+		return h.s.Repo.Log(ctx, from, most, paths...)
 	}
 	var shown []*gitrepo.Logged
 	for scanned := 0; scanned < mostScanned; scanned += most {
-		list, next, err := h.s.repo.Log(ctx, from, most, paths...)
+		list, next, err := h.s.Repo.Log(ctx, from, most, paths...)
 		if err != nil {
 			return nil, "", err
 		}
@@ -68,7 +68,7 @@ func (h *pageHistory) Log(ctx context.Context, scope *access.Scope, from string,
 			if len(shown) == most {
 				return shown, list[i].Commit, nil
 			}
-			t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit)
+			t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit)
 			if err != nil {
 				return nil, "", err
 			}
@@ -107,7 +107,7 @@ func (h *pageHistory) confineLogged(scope *access.Scope, l *gitrepo.Logged, t *g
 		if len(f) < 2 {
 			return true
 		}
-		head, ok := h.s.repo.LookupHead(f[1])
+		head, ok := h.s.Repo.LookupHead(f[1])
 		return !ok || !sees(head.Dir)
 	})
 	return true
@@ -138,7 +138,7 @@ func (h *pageHistory) hide(ctx context.Context, r *gitrepo.Reader, from, to stri
 			if err != nil {
 				continue
 			}
-			if pkg, err := h.s.recon.View().Package(ctx, in); err == nil {
+			if pkg, err := h.s.View.Package(ctx, in); err == nil {
 				names = names.With(pkg.VNFD.SecretParams...)
 			}
 		}
@@ -150,12 +150,12 @@ func (h *pageHistory) hide(ctx context.Context, r *gitrepo.Reader, from, to stri
 func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *gitrepo.Diffs, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTime)
 	defer cancel()
-	l, err := h.s.repo.Show(ctx, sha)
+	l, err := h.s.Repo.Show(ctx, sha)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !scope.Everything() {
-		t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit)
+		t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -163,7 +163,7 @@ func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha strin
 			return nil, nil, fmt.Errorf("%w: commit %s", desired.ErrNotFound, l.Commit)
 		}
 	}
-	d, err := h.s.repo.Patch(ctx, firstParent(l), l.Commit, h.sees(scope), h.hide(ctx, h.s.repo.Reader, firstParent(l), l.Commit))
+	d, err := h.s.Repo.Patch(ctx, firstParent(l), l.Commit, h.sees(scope), h.hide(ctx, h.s.Repo.Reader, firstParent(l), l.Commit))
 	return l, d, err
 }
 
@@ -178,8 +178,8 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 			ids = append(ids, strings.TrimSuffix(f[4], ":"))
 		}
 	}
-	if t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit); err == nil && len(t.Dirs) <= mostTouched {
-		if changes, _, err := h.s.repo.Diff(ctx, firstParent(l), l.Commit); err == nil {
+	if t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit); err == nil && len(t.Dirs) <= mostTouched {
+		if changes, _, err := h.s.Repo.Diff(ctx, firstParent(l), l.Commit); err == nil {
 			for _, c := range changes {
 				instance := cmp.Or(c.After.Instance, c.Before.Instance)
 				instances = append(instances, instance)
@@ -190,13 +190,13 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 	var list []ui.Begun
 	seen, began := map[string]bool{}, map[string]bool{}
 	add := func(b ui.Begun) {
-		if !seen[b.ID] && len(list) < mostOfCommit && scope.Sees(sol.PlaceOf(h.s.repo, b.Operation)) {
+		if !seen[b.ID] && len(list) < mostOfCommit && scope.Sees(sol.PlaceOf(h.s.Repo, b.Operation)) {
 			list = append(list, b)
 		}
 		seen[b.ID], began[b.Instance] = true, true
 	}
 	for _, id := range ids {
-		if op, err := h.s.oplog.Operation(ctx, id); err == nil {
+		if op, err := h.s.Oplog.Operation(ctx, id); err == nil {
 			add(ui.Begun{Operation: op})
 		}
 	}
@@ -218,19 +218,19 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 // filled in what the commit left open, or more commits may have been pushed at once.
 func (h *pageHistory) firstWith(ctx context.Context, commit, instance string) *lcm.Operation {
 	var ids []string // in the order of their starts, and so of their revisions
-	for e := range h.s.oplog.OperationEntries(oplog.OperationQuery{Instance: instance}) {
+	for e := range h.s.Oplog.OperationEntries(oplog.OperationQuery{Instance: instance}) {
 		ids = append(ids, e.ID)
 	}
 	has := func(rev desired.Revision) bool {
-		ok, err := h.s.repo.Has(ctx, rev.Commit, commit)
+		ok, err := h.s.Repo.Has(ctx, rev.Commit, commit)
 		return err == nil && ok
 	}
 	at := sort.Search(len(ids), func(i int) bool {
-		op, err := h.s.oplog.Operation(ctx, ids[i])
+		op, err := h.s.Oplog.Operation(ctx, ids[i])
 		return err == nil && has(op.After)
 	})
 	for left := false; at < len(ids); at++ {
-		op, err := h.s.oplog.Operation(ctx, ids[at])
+		op, err := h.s.Oplog.Operation(ctx, ids[at])
 		switch {
 		case err != nil:
 			return nil
@@ -247,7 +247,7 @@ func (h *pageHistory) firstWith(ctx context.Context, commit, instance string) *l
 
 // Branches implements [ui.History].
 func (h *pageHistory) Branches(ctx context.Context) ([]gitrepo.Branch, bool, error) {
-	return h.s.repo.Branches(ctx)
+	return h.s.Repo.Branches(ctx)
 }
 
 // Asking implements [ui.History]. It looks at few commits, and not for long.
@@ -258,11 +258,11 @@ func (h *pageHistory) Asking(ctx context.Context, rev desired.Revision) string {
 		return ""
 	}
 	byItself := func(l *gitrepo.Logged) bool { return l.Own && l.RequestedBy == "" }
-	l, err := h.s.repo.Show(ctx, rev.Commit)
+	l, err := h.s.Repo.Show(ctx, rev.Commit)
 	if err != nil || !byItself(l) {
 		return rev.Commit
 	}
-	list, _, err := h.s.repo.Log(ctx, rev.Commit, mostAsking, rev.Dir)
+	list, _, err := h.s.Repo.Log(ctx, rev.Commit, mostAsking, rev.Dir)
 	if i := slices.IndexFunc(list, func(l *gitrepo.Logged) bool { return !byItself(l) }); err == nil && i >= 0 {
 		return list[i].Commit
 	}
@@ -271,17 +271,17 @@ func (h *pageHistory) Asking(ctx context.Context, rev desired.Revision) string {
 
 // Moved implements [ui.History].
 func (h *pageHistory) Moved(ctx context.Context, commit, dir string) (bool, error) {
-	if err := h.s.repo.Refresh(ctx); err != nil {
+	if err := h.s.Repo.Refresh(ctx); err != nil {
 		return false, err
 	}
-	head := h.s.repo.Head()
+	head := h.s.Repo.Head()
 	switch {
 	case commit == head:
 		return false, nil
 	case !git.IsHash(commit):
 		return true, nil
 	}
-	t, err := h.s.repo.Touched(ctx, commit, head)
+	t, err := h.s.Repo.Touched(ctx, commit, head)
 	if err != nil {
 		return true, nil //nolint:nilerr // a commit that this repository never had
 	}
@@ -289,7 +289,7 @@ func (h *pageHistory) Moved(ctx context.Context, commit, dir string) (bool, erro
 }
 
 // Followed implements [ui.History].
-func (h *pageHistory) Followed() string { return cmp.Or(h.s.Branch, "main") }
+func (h *pageHistory) Followed() string { return h.s.Branch }
 
 // Review implements [ui.History].
 func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch string) (*ui.Review, error) {
@@ -301,19 +301,19 @@ func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch stri
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: too many branches are being planned: try again", desired.ErrUnavailable)
 	}
-	scope, err := access.NewScope(who, h.s.repo.Settings)
+	scope, err := access.NewScope(who, h.s.Repo.Settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.s.repo.Refresh(ctx); err != nil {
+	if err := h.s.Repo.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	tip, err := h.s.repo.Branch(ctx, branch)
+	tip, err := h.s.Repo.Branch(ctx, branch)
 	if err != nil {
 		return nil, err
 	}
 	out := &ui.Review{Branch: branch, Commit: tip}
-	if out.Commits, out.More, err = h.s.repo.Ahead(ctx, tip, mostAhead); err != nil {
+	if out.Commits, out.More, err = h.s.Repo.Ahead(ctx, tip, mostAhead); err != nil {
 		return nil, err
 	}
 	out.Merged = len(out.Commits) == 0
@@ -322,7 +322,7 @@ func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch stri
 			return nil, err
 		}
 	}
-	d, err := h.s.repo.DraftOf(ctx, tip)
+	d, err := h.s.Repo.DraftOf(ctx, tip)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +342,7 @@ func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch stri
 func (h *pageHistory) confineReview(ctx context.Context, scope *access.Scope, v *ui.Review) error {
 	var shown []*gitrepo.Logged
 	for _, l := range v.Commits {
-		t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit)
+		t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit)
 		if err != nil {
 			return err
 		}
@@ -381,7 +381,7 @@ func (h *pageHistory) judge(ctx context.Context, who auth.Identity, d *gitrepo.D
 			p.Instances = p.Instances[:mostReviewed]
 		}
 		p.Admin = who.May(auth.Admin, "")
-		v, err := h.s.reviewer.Review(ctx, p, true)
+		v, err := h.s.Reviewer.Review(ctx, p, true)
 		if err != nil {
 			return nil, err
 		}

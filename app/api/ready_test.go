@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ func TestMetricsAreForViewersUnlessTheyAreOpen(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		for who, a := range map[string]auth.Authenticator{"known": auth.Anyone{}, "unknown": nobody{}, "of one project": confined{projects: []string{"core"}}, "an element manager": confined{em: "em-1"}} {
-			server := &Server{Options: Options{OpenMetrics: open}, auth: a}
+			server := &API{Config: Config{OpenMetrics: open, Auth: a}}
 			w := httptest.NewRecorder()
 
 			server.guardMetrics(ok).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -36,7 +36,7 @@ func TestAStrangerLearnsNoReasonFromReadyz(t *testing.T) {
 	const reason = "redis.internal:6379 refuses the password"
 
 	for who, a := range map[string]auth.Authenticator{"known": auth.Anyone{}, "unknown": nobody{}, "of one project": confined{projects: []string{"core"}}} {
-		server := &Server{auth: a}
+		server := &API{Config: Config{Auth: a}}
 		w := httptest.NewRecorder()
 
 		server.answerReady(w, readyz(), errors.New(reason))

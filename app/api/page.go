@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -26,26 +26,26 @@ type PageOptions struct {
 }
 
 // servePage adds the web page to mux.
-func (s *Server) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desired.Repo, observe func(ctx context.Context, route, method string, status int, took time.Duration)) error {
+func (s *API) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desired.Repo, observe func(ctx context.Context, route, method string, status int, took time.Duration)) error {
 	if s.Page.Off {
 		return nil
 	}
 	page, err := ui.New(ui.Config{
-		Repo: s.repo, Operations: s.oplog, View: pageView{s.recon.View(), s.problems}, Gate: pageGate{s}, Log: s.Log,
-		BaseURL: s.BaseURL, Version: s.Version, Keystone: s.Keystone.URL != "", Session: s.Page.Session, Idle: s.Page.Idle, Observe: observe,
+		Repo: s.Repo, Operations: s.Oplog, View: pageView{s.View, s.Problems}, Gate: pageGate{s}, Log: s.Log,
+		BaseURL: s.BaseURL, Version: s.Version, Keystone: s.Keystone, Session: s.Page.Session, Idle: s.Page.Idle, Observe: observe,
 		Lifecycle: lifecycle, Facts: pageFacts{s}, Writer: &pageWriter{s: s, repo: repo}, History: newPageHistory(s), Rollouts: pageRollouts{s},
 	})
 	if err != nil {
 		return fmt.Errorf("web page: %w", err)
 	}
 	s.page = page
-	mux.Handle(ui.Root, s.freshness.Wrap(page))
-	mux.Handle(ui.Root+"/", s.freshness.Wrap(page))
+	mux.Handle(ui.Root, s.Freshness.Wrap(page))
+	mux.Handle(ui.Root+"/", s.Freshness.Wrap(page))
 	return nil
 }
 
 // makeLink answers with a link that opens the web page with the caller's own credential: [ui.Link].
-func (s *Server) makeLink(w http.ResponseWriter, r *http.Request) {
+func (s *API) makeLink(w http.ResponseWriter, r *http.Request) {
 	if s.page == nil {
 		answer.Problem(w, http.StatusNotFound, "this server has no web page (--no-ui)")
 		return
@@ -62,7 +62,7 @@ func (s *Server) makeLink(w http.ResponseWriter, r *http.Request) {
 // pageView is what the web page may ask of the reconciler.
 type pageView struct {
 	*reconciler.View
-	problems *problems
+	problems *Problems
 }
 
 // Drifting implements [ui.View].
@@ -84,7 +84,7 @@ func (v pageView) Drifting() map[string]string {
 // Problems implements [ui.View].
 func (v pageView) Problems() []desired.Problem {
 	var all []desired.Problem
-	for _, p := range v.problems.list() {
+	for _, p := range v.problems.List() {
 		x := p.Problem
 		x.Instance = p.Instance
 		all = append(all, x)
@@ -93,7 +93,7 @@ func (v pageView) Problems() []desired.Problem {
 }
 
 // pageGate lets people in to the web page as the API lets callers in.
-type pageGate struct{ *Server }
+type pageGate struct{ *API }
 
 // with is the request with the credential, as the API would get it.
 func (g pageGate) with(r *http.Request, c ui.Credential) *http.Request {
@@ -109,7 +109,7 @@ func (g pageGate) with(r *http.Request, c ui.Credential) *http.Request {
 // Login implements [ui.Gate]: what is typed into the form is throttled, counted and logged as what
 // comes in a header is.
 func (g pageGate) Login(r *http.Request, c ui.Credential) (auth.Identity, error) {
-	who, wait, err := g.entrance.Login(r, g.with(r, c), g.auth)
+	who, wait, err := g.Entrance.Login(r, g.with(r, c), g.Auth)
 	if wait > 0 {
 		return auth.Identity{}, &ui.ThrottledError{Wait: wait}
 	}
@@ -118,20 +118,20 @@ func (g pageGate) Login(r *http.Request, c ui.Credential) (auth.Identity, error)
 
 // Again implements [ui.Gate].
 func (g pageGate) Again(r *http.Request, c ui.Credential) (auth.Identity, error) {
-	return g.auth.Authenticate(g.with(r, c))
+	return g.Auth.Authenticate(g.with(r, c))
 }
 
 // Ambient implements [ui.Gate]. A request without a header isn't one that failed to log in: the
 // answer is the form.
 func (g pageGate) Ambient(r *http.Request) (auth.Identity, error) {
 	if entrance.Presented(r) {
-		return g.auth.Authenticate(r)
+		return g.Auth.Authenticate(r)
 	}
-	return g.auth.Authenticate(g.with(r, ui.Credential{}))
+	return g.Auth.Authenticate(g.with(r, ui.Credential{}))
 }
 
 // toPage leads browsers from the server's root to the page; others are answered as ever.
-func (s *Server) toPage(next http.Handler) http.Handler {
+func (s *API) toPage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.page != nil && r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
 			http.Redirect(w, r, ui.Root+"/", http.StatusSeeOther)

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"cmp"
@@ -19,13 +19,13 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// problems gathers why files at the head of the desired repository aren't obeyed, and at which VIMs objects belong to no
+// Problems gathers why files at the head of the desired repository aren't obeyed, and at which VIMs objects belong to no
 // VNF, from
 // the parts that know: the repository (files that can't be read, or are held back), the
 // reconciler (files that ask for the impossible), the rollouts (files that bring nothing), the catalogue (places in
 // repositories.yaml without packages, and repositories that can't be read) and the resolver of references (VIMs that are never
 // used). It decides nothing, and remembers only when each problem was seen first.
-type problems struct {
+type Problems struct {
 	repo         problemRepo
 	infeasible   func() []reconciler.Problem
 	infeasibleOf func(instance string) (reconciler.Problem, bool)
@@ -60,25 +60,32 @@ type filed struct {
 // accept what is held back of it, without a commit.
 const filedAge = time.Second
 
-func newProblems(s *Server) *problems {
-	view := s.recon.View()
-	return &problems{
-		repo: s.repo, infeasible: view.Problems, infeasibleOf: view.Problem, packages: s.packages.Problems, failing: s.packages.Failing,
-		forbidden: func() []*desired.Problem {
-			settings, err := s.repo.Settings()
-			if err != nil {
-				return nil // the repository reports that itself
-			}
-			return forbiddenSettings(s.keeper, settings, nil)
-		},
-		rollouts: func(ctx context.Context) ([]desired.Problem, error) { return s.rollouts.Problems(ctx) },
-		orphans:  view.OrphanProblems,
-		now:      time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
+// ProblemsConfig are the parts that know of problems.
+type ProblemsConfig struct {
+	Repo     problemRepo
+	View     *reconciler.View
+	Packages interface {
+		Problems() []packages.Unusable
+		Failing() []*packages.RepositoryError
+	}
+	Rollouts interface {
+		Problems(ctx context.Context) ([]desired.Problem, error)
+	}
+	// Forbidden are VIMs and peers that are never used, as they refer to something forbidden.
+	Forbidden func() []*desired.Problem
+	Log       *slog.Logger
+}
+
+// NewProblems makes them.
+func NewProblems(c ProblemsConfig) *Problems {
+	return &Problems{
+		repo: c.Repo, infeasible: c.View.Problems, infeasibleOf: c.View.Problem, packages: c.Packages.Problems, failing: c.Packages.Failing, forbidden: c.Forbidden,
+		rollouts: c.Rollouts.Problems, orphans: c.View.OrphanProblems, now: time.Now, log: c.Log, since: map[desired.Problem]time.Time{},
 	}
 }
 
-// list returns every problem that there is now, by file and line.
-func (p *problems) list() []reconciler.Problem {
+// List returns every problem that there is now, by file and line.
+func (p *Problems) List() []reconciler.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := append(p.infeasible(), p.orphans()...)
@@ -113,7 +120,7 @@ func (p *problems) list() []reconciler.Problem {
 }
 
 // inFiles are the problems that can be seen without looking at what runs.
-func (p *problems) inFiles() []desired.Problem {
+func (p *Problems) inFiles() []desired.Problem {
 	var list []desired.Problem
 	for _, x := range p.repo.Problems() {
 		list = append(list, *x)
@@ -130,7 +137,7 @@ func (p *problems) inFiles() []desired.Problem {
 }
 
 // ofRepositories are the package repositories that can't be fetched or read.
-func (p *problems) ofRepositories() []reconciler.Problem {
+func (p *Problems) ofRepositories() []reconciler.Problem {
 	var list []reconciler.Problem
 	for _, x := range p.failing() {
 		list = append(list, reconciler.Problem{Repository: x.Repository, Problem: desired.Problem{File: desired.RepositoriesFile,
@@ -141,7 +148,7 @@ func (p *problems) ofRepositories() []reconciler.Problem {
 }
 
 // ofPackages are the problems of packages in their repositories.
-func (p *problems) ofPackages() []desired.Problem {
+func (p *Problems) ofPackages() []desired.Problem {
 	var list []desired.Problem
 	for _, x := range p.packages() {
 		if remedy, ok := remedyOf(x); ok {
@@ -173,7 +180,7 @@ func remedyOf(x packages.Unusable) (remedy string, ok bool) {
 const rolloutsTime = 5 * time.Second
 
 // inRollouts are the problems of files of rollouts.
-func (p *problems) inRollouts() []desired.Problem {
+func (p *Problems) inRollouts() []desired.Problem {
 	ctx, cancel := context.WithTimeout(context.Background(), rolloutsTime) // no list of problems has a context
 	defer cancel()
 
@@ -185,8 +192,8 @@ func (p *problems) inRollouts() []desired.Problem {
 	return list
 }
 
-// of are the problems of one instance's file.
-func (p *problems) of(instance string) []desired.Problem {
+// Of are the problems of one instance's file.
+func (p *Problems) Of(instance string) []desired.Problem {
 	var list []desired.Problem
 	if x, ok := p.infeasibleOf(instance); ok {
 		list = append(list, x.Problem)
@@ -206,18 +213,18 @@ func (p *problems) of(instance string) []desired.Problem {
 
 // whose is the instance that a problem is about: the one that it names, else that of its
 // file.
-func (p *problems) whose(x desired.Problem) string { return cmp.Or(x.Instance, p.repo.Whose(x.File)) }
+func (p *Problems) whose(x desired.Problem) string { return cmp.Or(x.Instance, p.repo.Whose(x.File)) }
 
 // lookAgain is how often problems are looked for although nobody has requested them: they
 // must be in the log, and their age must be right.
 const lookAgain = time.Second
 
-// run notices problems until ctx ends.
-func (p *problems) run(ctx context.Context) error {
+// Run notices problems until ctx ends.
+func (p *Problems) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
-		p.list()
+		p.List()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -227,12 +234,12 @@ func (p *problems) run(ctx context.Context) error {
 }
 
 // listProblems answers with all problems, or those of the instance that the query names.
-func (s *Server) listProblems(w http.ResponseWriter, r *http.Request) {
+func (s *API) listProblems(w http.ResponseWriter, r *http.Request) {
 	scope := s.scope(w, r)
 	if scope == nil {
 		return
 	}
-	list := s.problems.list()
+	list := s.Problems.List()
 	if !scope.Everything() {
 		list = slices.DeleteFunc(list, func(x reconciler.Problem) bool { return !seesFile(scope, x.File) })
 	}
