@@ -49,7 +49,7 @@ func Rules() []Rule {
 			Why: "an API request is a commit: the API must not have another way to a VIM",
 		},
 		{
-			From: []string{"ui"}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "admission/...", "app"},
+			From: []string{"ui"}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "admission/...", "app/..."},
 			Why: "the web page changes nothing in another way than the API does: it must not have another way to a VIM",
 		},
 		{
@@ -69,12 +69,44 @@ func Rules() []Rule {
 			Why: "when work may begin is a function of rules and a time, and needs nothing to run",
 		},
 		{
-			From: []string{"members"}, Never: []string{"app", "desired/...", "lcm/...", "reconciler/...", "drivers/...", "hooks/...", "sol/...", "vnfd/..."},
+			From: []string{"members"}, Never: []string{"app/...", "desired/...", "lcm/...", "reconciler/...", "drivers/...", "hooks/...", "sol/...", "vnfd/..."},
 			Why: "who serves the fleet is known by the store alone; what is done for an instance, and whether it may be, is decided above",
 		},
 		{
-			From: []string{"app"}, Never: []string{"tryout"},
+			From: []string{"app/..."}, Never: []string{"tryout"},
 			Why: "what is only for trying stands above the server, and is no part of it",
+		},
+		{
+			From: []string{"app/answer", "app/metrics", "app/tracing"}, Never: roomsBut("answer", "metrics", "tracing"),
+			Why: "answers, meters and traces are of use to the other rooms, and need none of them",
+		},
+		{
+			From: []string{"app/listener"}, Never: roomsBut("listener", "answer"),
+			Why: "the address of the API is the same whatever is served there",
+		},
+		{
+			From: []string{"app/entrance"}, Never: roomsBut("entrance", "answer", "listener"),
+			Why: "every request passes the entrance, which doesn't know where it goes",
+		},
+		{
+			From: []string{"app/githooks"}, Never: roomsBut("githooks", "answer", "listener"),
+			Why: "a push is judged by what is handed in, and knows neither the other replicas nor the forge",
+		},
+		{
+			From: []string{"app/replicas"}, Never: roomsBut("replicas", "answer"),
+			Why: "where records are and who shares them is the same whatever is done with them",
+		},
+		{
+			From: []string{"app/forgesync"}, Never: roomsBut("forgesync", "answer"),
+			Why: "what a forge is told is decided elsewhere; with one forge or none, the rest is the same",
+		},
+		{
+			From: []string{"app/maintenance"}, Never: roomsBut("maintenance", "answer", "listener", "replicas"),
+			Why: "who looks after a data directory knows its store, and nothing of what is served",
+		},
+		{
+			From: []string{"app/api"}, Never: roomsBut("api", "answer", "entrance", "listener", "maintenance", "replicas", "tracing"),
+			Why: "routes lead to parts that are handed in; what starts them stands above",
 		},
 		{
 			From: []string{"automation/..."}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "sol/...", "admission/..."},
@@ -85,7 +117,7 @@ func Rules() []Rule {
 			Why: "what a rollout does next is decided by what is handed in: it must be the same wherever and whenever it is asked",
 		},
 		{
-			From: []string{"admission/..."}, Never: []string{"sol/...", "app"},
+			From: []string{"admission/..."}, Never: []string{"sol/...", "app/..."},
 			Why: "a proposal is judged in one way for the push hook, the API's clients and the command line; it is never carried out or recorded here",
 		},
 		{
@@ -98,13 +130,13 @@ func Rules() []Rule {
 		},
 		{
 			From: []string{"internal/..."}, Never: []string{
-				"admission/...", "app", "automation/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+				"admission/...", "app/...", "automation/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
 			},
 			Why: "what several rooms use knows none of them",
 		},
 		{
 			From: []string{"audit"}, Never: []string{
-				"admission/...", "app", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+				"admission/...", "app/...", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
 			},
 			Why: "every room records what it did; the audit log knows none of them",
 		},
@@ -114,28 +146,28 @@ func Rules() []Rule {
 		},
 		{
 			From: []string{"auth"}, Never: []string{
-				"admission/...", "app", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+				"admission/...", "app/...", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
 			},
 			Why: "who calls is found out without knowing what they call: what may be done with what is decided where the resource is known",
 		},
 		{
 			From: []string{"backup"}, Never: []string{
-				"admission/...", "app", "automation/...", "desired/gitrepo", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "vnfd/...",
+				"admission/...", "app/...", "automation/...", "desired/gitrepo", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "vnfd/...",
 			},
 			Why: "a backup copies what is there; one that knew what records and commits mean would have to change with them",
 		},
 		{
-			From: []string{"doctor"}, Never: []string{"admission/...", "app", "automation/...", "reconciler/...", "sol/..."},
+			From: []string{"doctor"}, Never: []string{"admission/...", "app/...", "automation/...", "reconciler/...", "sol/..."},
 			Why: "an examination is no part of the server's work: it is handed what it looks at",
 		},
 		{
 			From: []string{"forge/..."}, Never: []string{
-				"admission/...", "app", "audit", "auth", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...", "os/exec",
+				"admission/...", "app/...", "audit", "auth", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...", "os/exec",
 			},
 			Why: "a forge is told what others have decided to tell: its clients know statuses, comments and branches, and no VNF",
 		},
 		{
-			From: []string{"report"}, Never: []string{"app", "automation/...", "drivers/...", "hooks/...", "reconciler/...", "sol/...", "ui"},
+			From: []string{"report"}, Never: []string{"app/...", "automation/...", "drivers/...", "hooks/...", "reconciler/...", "sol/...", "ui"},
 			Why: "whoever tells a forge decides and changes nothing: it knows git, the operation log and words",
 		},
 		{
@@ -144,7 +176,7 @@ func Rules() []Rule {
 		},
 		{
 			From: []string{"dashboards"}, Never: []string{
-				"admission/...", "app", "audit", "auth", "automation/...", "desired/...", "drivers/...", "grant", "hooks/...", "internal/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+				"admission/...", "app/...", "audit", "auth", "automation/...", "desired/...", "drivers/...", "grant", "hooks/...", "internal/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
 				"net/http", "os/exec",
 			},
 			Why: "dashboards and alerts know metrics by their names alone, as Prometheus does",
@@ -154,6 +186,18 @@ func Rules() []Rule {
 			Why: "Jibe is no Kubernetes operator: the pipeline is the same for every VIM",
 		},
 	}
+}
+
+// roomsBut are the rooms of the server, and the server itself, without those that are named. Where two rooms
+// need each other, what starts them hands over a small interface.
+func roomsBut(may ...string) []string {
+	var never []string
+	for _, room := range []string{"answer", "api", "entrance", "forgesync", "githooks", "listener", "maintenance", "metrics", "replicas", "tracing"} {
+		if !slices.Contains(may, room) {
+			never = append(never, "app/"+room+"/...")
+		}
+	}
+	return append(never, "app")
 }
 
 // Package is what the rules look at of one package.
