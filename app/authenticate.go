@@ -35,7 +35,7 @@ type OIDC struct {
 }
 
 // authenticator finds out who callers are, in all the ways that the options name.
-func (s *Server) authenticator() (auth.Authenticator, error) {
+func (s *host) authenticator() (auth.Authenticator, error) {
 	if s.InsecureDev {
 		if s.Keystone.URL != "" || s.OIDC.Issuer != "" || s.ClientCA != "" {
 			return nil, errors.New("--insecure-dev lets everyone in, which --keystone, --oidc-issuer and --client-ca are to prevent: leave it out, or them")
@@ -67,7 +67,7 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 	return callers, nil
 }
 
-func (k *Keystone) open(s *Server) (*auth.Keystone, error) {
+func (k *Keystone) open(s *host) (*auth.Keystone, error) {
 	if k.URL == "" {
 		if k.CAFile != "" || len(k.Roles) > 0 || len(k.Projects) > 0 {
 			return nil, errors.New("--keystone-ca, --keystone-role and --keystone-project need --keystone")
@@ -91,7 +91,7 @@ func (k *Keystone) open(s *Server) (*auth.Keystone, error) {
 	return keystone, nil
 }
 
-func (o *OIDC) open(s *Server) (*auth.OIDC, error) {
+func (o *OIDC) open(s *host) (*auth.OIDC, error) {
 	if o.Issuer == "" {
 		if cmp.Or(o.Audience, o.CAFile, o.NameClaim, o.RolesClaim, o.ProjectsClaim, o.RolesFile) != "" || len(o.Roles) > 0 || o.IDTokens {
 			return nil, errors.New("the flags that begin with --oidc- need --oidc-issuer")

@@ -141,14 +141,12 @@ func (c *catalogue) fetchProposed(ctx context.Context, settings *desired.Setting
 	return proposed{other}, nil, err
 }
 
-func (s *Server) syncPackages(ctx context.Context) error {
+// syncPackages fetches the package repositories.
+func (s *state) syncPackages(ctx context.Context) error {
 	settings, err := s.repo.Settings()
 	if err != nil {
 		return err
 	}
 	err = s.packages.Sync(ctx, settings.Repositories)
-	if s.pkgm != nil { // there is none before requests are served
-		err = errors.Join(err, s.pkgm.Announce(ctx))
-	}
 	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another repository may have what was needed
 }

@@ -60,7 +60,7 @@ func (o driverOptions) drivers() func(drivers.VIM) (drivers.Driver, error) {
 }
 
 // drivers makes the drivers of this installation.
-func (s *Server) drivers(installation string) func(drivers.VIM) (drivers.Driver, error) {
+func (s *host) drivers(installation string) func(drivers.VIM) (drivers.Driver, error) {
 	return driverOptions{
 		key: s.keeper.Derive("render digest"), installation: installation, exec: s.Reach.KubeconfigExec, guard: s.egress, cloud: s.Cloud, log: s.Log,
 		wrap: s.observeVIM, made: func(vim string) { s.meters.VIMUp(vim) },
@@ -68,6 +68,6 @@ func (s *Server) drivers(installation string) func(drivers.VIM) (drivers.Driver,
 }
 
 // observeVIM measures what goes to a VIM.
-func (s *Server) observeVIM(vim string, next http.RoundTripper) http.RoundTripper {
+func (s *host) observeVIM(vim string, next http.RoundTripper) http.RoundTripper {
 	return s.meters.VIM(vim, next, s.tracing.Tracer)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // newGuard makes what judges the addresses that others have this process call.
-func (s *Server) newGuard() *egress.Guard {
+func (s *host) newGuard() *egress.Guard {
 	o := s.Egress
 	o.Log = s.Log
 	if !o.Proxy && (os.Getenv("HTTPS_PROXY") != "" || os.Getenv("https_proxy") != "" || os.Getenv("HTTP_PROXY") != "" || os.Getenv("http_proxy") != "") {
@@ -20,7 +20,7 @@ func (s *Server) newGuard() *egress.Guard {
 }
 
 // packageSources judges the places that packages are fetched from. There is no proxy in between.
-func (s *Server) packageSources() *egress.Guard {
+func (s *host) packageSources() *egress.Guard {
 	guard := s.egress.WithoutProxy()
 	if s.Packages.LocalSources {
 		guard = guard.With(netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"))
@@ -29,14 +29,14 @@ func (s *Server) packageSources() *egress.Guard {
 }
 
 // peer is [reconciler.Peers]: how an element manager is called.
-func (s *Server) peer(p *desired.Peer) (peer.Settings, error) {
+func (s *host) peer(p *desired.Peer) (peer.Settings, error) {
 	out, err := secrets{s.keeper}.Peer(p)
 	out.Egress = s.egress.ForConfigured()
 	return out, err
 }
 
 // nfvoSettings say how the NFVO is called.
-func (s *Server) nfvoSettings(p *desired.Peer) (peer.Settings, error) {
+func (s *host) nfvoSettings(p *desired.Peer) (peer.Settings, error) {
 	out, err := s.keeper.ResolvePeer(p)
 	out.Egress = s.egress.ForConfigured()
 	return out, err

@@ -28,7 +28,7 @@ type Given struct {
 }
 
 // tokensFile is the file of the API's static tokens.
-func (s *Server) tokensFile() string {
+func (s *host) tokensFile() string {
 	if s.Given.Tokens != "" {
 		return s.Given.Tokens
 	}
@@ -36,7 +36,7 @@ func (s *Server) tokensFile() string {
 }
 
 // openKeeper opens the key; a first start takes the one that it is given.
-func (s *Server) openKeeper() (*secret.Keeper, error) {
+func (s *host) openKeeper() (*secret.Keeper, error) {
 	if s.Given.Identity != "" {
 		if err := beginIdentity(s.Given.Identity, filepath.Join(s.data.Path, secret.IdentityFile)); err != nil {
 			return nil, fmt.Errorf("key of the data directory (--identity): %w", err)
@@ -71,7 +71,7 @@ func beginIdentity(from, to string) error {
 }
 
 // checkGiven refuses what can't be obeyed beside other options.
-func (s *Server) checkGiven() error {
+func (s *host) checkGiven() error {
 	if s.Given.Seed != "" && s.Remote != "" {
 		return errors.New("--seed is for a desired repository in the data directory: push the files to the forge that --remote names")
 	}
@@ -79,7 +79,7 @@ func (s *Server) checkGiven() error {
 }
 
 // seed makes the first commit of a new desired repository.
-func (s *Server) seed(ctx context.Context) error {
+func (s *state) seed(ctx context.Context) error {
 	if !s.first || s.Remote != "" {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // checkHooks refuses flags about hooks that would not hold.
-func (s *Server) checkHooks() error {
+func (s *host) checkHooks() error {
 	if s.Remote != "" {
 		if err := s.AllowHooks.CheckForge(); err != nil {
 			return fmt.Errorf("--allow-hooks: %w", err)
@@ -28,7 +28,7 @@ func (s *Server) checkHooks() error {
 // hookRunner makes what runs hooks. Hooks that a former process left running are ended
 // first, and their files removed; they can't be another process's, as this one holds the
 // lock of the data directory.
-func (s *Server) hookRunner(ctx context.Context, silence time.Duration) *hooks.Runner {
+func (s *host) hookRunner(ctx context.Context, silence time.Duration) *hooks.Runner {
 	r := &hooks.Runner{
 		Dir: s.data.Hooks(), Silence: silence, User: s.HookUser, Confinement: s.Confinement, Cgroups: true,
 		Log: func(in hooks.Input, program, line string) {
@@ -49,7 +49,7 @@ func (s *Server) hookRunner(ctx context.Context, silence time.Duration) *hooks.R
 }
 
 // tellConfinement logs how hooks are confined on this machine, where any may run.
-func (s *Server) tellConfinement(ctx context.Context, r *hooks.Runner) {
+func (s *host) tellConfinement(ctx context.Context, r *hooks.Runner) {
 	how, err := r.Confined(ctx)
 	switch {
 	case err != nil:

@@ -36,7 +36,7 @@ func TestHooksReachNothingOfTheDataDirectory(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(data.Hooks()) })
 	var logged strings.Builder
-	s := &Server{data: data, Options: Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}}
+	s := &host{data: data, Options: Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}}
 	r := s.hookRunner(t.Context(), 0)
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what a former process left: %v", err)

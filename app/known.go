@@ -14,7 +14,7 @@ const maxLookups = 100
 
 // checkKnown refuses a desired repository that can't be the one of the store's instances:
 // it has none of them, and has never had the revisions that were last operated on.
-func (s *Server) checkKnown(ctx context.Context) error {
+func (s *state) checkKnown(ctx context.Context) error {
 	n := 0
 	for inst := range s.oplog.InstanceEntries("") {
 		if _, exists := s.repo.Lookup(inst.ID); exists {

@@ -28,10 +28,9 @@ type NotifyOptions struct {
 	CA string
 }
 
-// newNotify makes the service of subscriptions.
-func (s *Server) newNotify() (*notify.Service, error) {
-	s.told = &api.Told{Identities: s.identities, Repo: s.repo}
-	c := notify.Config{Store: s.replica.Records, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.replica.Sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.told.Sees, Trace: s.tracing.Tracer, Observe: s.meters.Notification,
+// newNotify makes the service of subscriptions; told says who is told of what.
+func (s *state) newNotify(told *api.Told) (*notify.Service, error) {
+	c := notify.Config{Store: s.replica.Records, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.replica.Sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: told.Sees, Trace: s.tracing.Tracer, Observe: s.meters.Notification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
 	s.replica.Serves(&c)
 	switch {

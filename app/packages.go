@@ -3,14 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-
-	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
 // PackageOptions are what a person may set of how packages are uploaded.
@@ -25,21 +22,12 @@ type PackageOptions struct {
 	LocalSources bool
 }
 
-// loadTrust reads the trust anchors, so that a start fails where they can't be.
-func (s *Server) loadTrust() error {
-	var err error
-	if s.trust, err = csar.LoadTrust(s.Packages.Trust, s.Packages.RequireSignatures); err != nil {
-		return fmt.Errorf("signatures of packages (--package-trust, --require-signatures): %w", err)
-	}
-	return nil
-}
-
 // settleTime lets the files of one push arrive before it is looked at.
 const settleTime = 5 * time.Millisecond
 
-// watchPackages notices pushes to local package repositories at once, and fetches the
-// others every Poll.
-func (s *Server) watchPackages(ctx context.Context) error {
+// watchPackages notices pushes to local package repositories at once, and has all looked at
+// then, and every Poll.
+func (s *host) watchPackages(ctx context.Context, look func(context.Context)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
@@ -79,11 +67,7 @@ func (s *Server) watchPackages(ctx context.Context) error {
 			continue
 		case <-timer.C:
 		}
-		if err := s.syncPackages(ctx); err != nil {
-			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
-		}
-		s.recon.EnqueueUnobeyed() // the packages that they name may be there now
-		s.follower.PackagesChanged()
+		look(ctx)
 		timer.Reset(poll)
 	}
 }

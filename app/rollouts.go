@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -31,18 +32,18 @@ func (r rolloutRepo) ProposeMany(ctx context.Context, branch string, w desired.W
 }
 
 // newRollouts makes the runner of rollouts.
-func (s *Server) newRollouts() (*automation.Rollouts, error) {
+func (s *state) newRollouts(view *reconciler.View, proposals *forgesync.Proposals) (*automation.Rollouts, error) {
 	queries, err := newPrometheusQueries(s.Prometheus, s.repo.Settings, s.keeper.For(secret.ForVIMs()).Resolve, s.egress.ForConfigured())
 	if err != nil {
 		return nil, err
 	}
 	var pulls automation.RolloutPulls // without a forge it is nil, and not a nil keeper
-	if s.proposals != nil {
-		pulls = s.proposals.Keeper
+	if proposals != nil {
+		pulls = proposals.Keeper
 	}
 	return automation.NewRollouts(automation.RolloutConfig{
 		Pulls: pulls,
-		Repo:  rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Queries: queries, Away: s.recon.View().Away,
+		Repo:  rolloutRepo{s.repo, view}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Queries: queries, Away: view.Away,
 		Package: func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error) {
 			if pinned != "" {
 				if pkg, err := s.packages.Open(ctx, pinned); err == nil && pkg.VNFD.ID == vnfdID {
@@ -68,7 +69,7 @@ func (s *Server) newRollouts() (*automation.Rollouts, error) {
 			return v.VnfdID, v.Tree, v.Semver.Original(), nil
 		},
 		Prepare: func(ctx context.Context, before, after *desired.Instance) ([]desired.KeyValue, error) {
-			return s.recon.View().Prepare(ctx, before, after)
+			return view.Prepare(ctx, before, after)
 		},
 		Refused: func(err error) bool {
 			_, _, refused := reconciler.Refused(err)
@@ -77,12 +78,14 @@ func (s *Server) newRollouts() (*automation.Rollouts, error) {
 	}), nil
 }
 
-// rolled is what a proposed rollout would make of the instances that it selects.
-func (s *Server) rolled(ctx context.Context, file string, ro *desired.Rollout) ([]admission.Rolled, error) {
-	list, err := s.rollouts.Rolled(ctx, file, ro)
-	out := make([]admission.Rolled, 0, len(list))
-	for _, x := range list {
-		out = append(out, admission.Rolled(x))
+// rolledBy says what a proposed rollout would make of the instances that it selects.
+func rolledBy(rollouts *automation.Rollouts) func(ctx context.Context, file string, ro *desired.Rollout) ([]admission.Rolled, error) {
+	return func(ctx context.Context, file string, ro *desired.Rollout) ([]admission.Rolled, error) {
+		list, err := rollouts.Rolled(ctx, file, ro)
+		out := make([]admission.Rolled, 0, len(list))
+		for _, x := range list {
+			out = append(out, admission.Rolled(x))
+		}
+		return out, err
 	}
-	return out, err
 }

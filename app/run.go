@@ -5,104 +5,184 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/githooks"
-	"github.com/jibe-vnfm/jibe/app/listener"
 	"github.com/jibe-vnfm/jibe/app/maintenance"
+	"github.com/jibe-vnfm/jibe/app/metrics"
 )
 
-// run serves until ctx ends; work is what the parts live in.
-func (s *Server) run(ctx, work context.Context) error {
-	work, stop := context.WithCancel(work)
+// run starts the parts in the order in which they need each other, and serves until ctx ends; work is what they live in.
+func (s *state) run(ctx, work context.Context) error {
+	parts, stop := context.WithCancel(work)
 	defer stop()
-	served := s.api()
-	s.pkgm, s.told.Packages = served.PackageService(), served.PackageService()
+	branch := cmp.Or(s.Branch, "main")
+
+	proposals := forgesync.NewProposals(forgesync.ProposalsConfig{Client: s.forge, Repo: s.repo, Branch: branch, Poll: s.Poll, At: s.at, Page: s.pageOf, Log: s.Log})
+	if err := s.recover(work, proposals); err != nil {
+		return err
+	}
+	measured := s.followOperations()
+	// Not before: what is dealt to a member waits for it.
+	if err := s.replica.Join(work); err != nil {
+		return err
+	}
+	member := s.replica.Member()
+	rebuilder := s.replica.Rebuilder(work, s.repo, s.oplog, s.packages.Open)
+	recon, err := s.newReconciler(work, proposals, rebuilder, measured)
+	if err != nil {
+		return err
+	}
+	view := recon.View()
+
+	follower := s.newFollower(view)
+	s.follow(follower.OperationChanged)
+	rollouts, err := s.newRollouts(view, proposals)
+	if err != nil {
+		return err
+	}
+	s.follow(rollouts.OperationChanged)
+	problems := s.newProblems(view, rollouts)
+	reviewer := s.newReviewer(view, rollouts)
+	reporter := forgesync.NewReporter(forgesync.ReporterConfig{
+		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.replica.Records, Branch: branch, Poll: s.Poll, Reviewer: reviewer, Rollouts: rollouts,
+		Refused: func(instance string) bool { return len(problems.Of(instance)) > 0 }, Page: s.pageOf, Log: s.Log,
+	})
+	delivered := s.newDelivered(reporter, proposals)
+
+	git := s.newGit(reviewer)
+	disk := maintenance.NewDisk(s.repo, s.replica.Records, s.Log, s.data.Path, s.data.Desired())
+	health := func() error { return errors.Join(s.repo.Health(), disk.Health(), s.replica.Health(), s.audit.Health()) }
+	backups, doctor := s.newBackups(), s.newDoctor(health)
+
+	if err := s.listener.Listen(s.data, s.entrance.Trusts); err != nil {
+		return err
+	}
+	s.BaseURL = cmp.Or(s.BaseURL, s.listener.URL())
+	told := &api.Told{Identities: s.identities, Repo: s.repo}
+	notifications, err := s.newNotify(told)
+	if err != nil {
+		return err
+	}
+	uploads := s.newUploads()
+	s.freshness.Of(s.repo, s.packages, uploads)
+	served := s.newAPI(api.Config{
+		View: view, Reconciler: recon, Problems: problems, Reviewer: reviewer, Notify: notifications, Rollouts: rollouts, Proposals: proposalsOf(proposals), Whole: rebuilder.Guard,
+		Git: git.Handler(), Webhook: s.webhook.Handler(func() { s.repo.Poke(); delivered.Take() }), Backups: backups, Doctor: doctor, Health: health,
+	}, uploads)
+	told.Packages = served.PackageService()
 	handler, err := served.Handler()
 	if err != nil {
 		return err
 	}
-	server := s.listener.Server(handler, s.callersCertificates())
+	s.measure(metrics.Sources{View: view, Subscriptions: notifications, Rollouts: rollouts, Problems: problems.List, Writable: disk.Health, Owned: recon.Owned, Reporter: reporter})
 	socket := http.NewServeMux()
-	s.git.Routes(socket)
-	socket.HandleFunc("POST "+maintenance.BackupPath, s.git.HostOnly("backup", s.backups.Take))
-	socket.HandleFunc("GET "+maintenance.DoctorPath, s.git.HostOnly("", s.doctor.ServeHTTP))
-	socket.HandleFunc("POST "+maintenance.BackupKeptPath, s.git.HostOnly("", s.backups.Kept))
+	git.Routes(socket)
+	socket.HandleFunc("POST "+maintenance.BackupPath, git.HostOnly("backup", backups.Take))
+	socket.HandleFunc("GET "+maintenance.DoctorPath, git.HostOnly("", doctor.ServeHTTP))
+	socket.HandleFunc("POST "+maintenance.BackupKeptPath, git.HostOnly("", backups.Kept))
 	local, hooks, err := githooks.Listen(s.data.Socket(), socket)
 	if err != nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(work)
-	g.Go(func() error { return s.recon.Run(gctx) })
-	g.Go(func() error { return s.rebuilder.Run(gctx, s.recon.EnqueueAll) })
-	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
-	g.Go(func() error { return s.watchPackages(gctx) })
-	g.Go(func() error { return s.problems.Run(gctx) })
-	g.Go(func() error { return s.replica.Member().Only(gctx, "follow", s.follower.Run) })
-	g.Go(func() error { return s.replica.Member().Only(gctx, "rollouts", s.rollouts.Run) })
-	if s.reporter != nil {
-		g.Go(func() error { return s.replica.Member().Only(gctx, "report", s.reporter.Run) })
+	server := s.listener.Server(handler, s.callersCertificates())
+
+	packages := served.PackageService()
+	sync := func(ctx context.Context) error { return errors.Join(s.syncPackages(ctx), packages.Announce(ctx)) }
+	arrived := func(context.Context) {
+		recon.EnqueueUnobeyed() // the packages that they name may be there now
+		follower.PackagesChanged()
 	}
-	if s.proposals != nil {
-		g.Go(func() error { return s.proposals.Run(gctx) })
-		g.Go(func() error {
-			return s.replica.Member().Only(gctx, "strays", (&forgesync.Strays{Repo: s.repo, Oplog: s.oplog, Proposals: s.proposals, Whole: s.rebuilder.Whole, Log: s.Log}).Run)
-		})
-	}
-	g.Go(func() error { return s.notify.Run(gctx) })
-	g.Go(func() error { return s.pkgm.Run(gctx) })
-	g.Go(func() error { return s.disk.Run(gctx) })
-	g.Go(func() error { return s.replica.Ended(gctx) })
-	if s.shared() {
-		g.Go(func() error { return s.oplog.Follow(gctx) })
-		g.Go(func() error { return s.freshness.FollowPackages(gctx, s.packagesArrived) })
-		if s.delivered != nil {
-			g.Go(func() error { return s.delivered.Run(gctx) })
+	moved := func(ctx context.Context) func(ids []string, settings bool) {
+		return func(ids []string, settings bool) {
+			s.tracing.Seen(s.repo.Head(), ids)
+			for _, id := range ids {
+				recon.Moved(id)
+			}
+			follower.InstancesChanged(ids...)
+			if reporter != nil {
+				reporter.Moved(ids...)
+			}
+			if settings {
+				s.warnUnfetched(ctx, sync(ctx))
+				follower.SettingsChanged()
+				recon.EnqueueAll()
+			}
 		}
-		g.Go(func() error { return s.uploads.Run(gctx) })
-		g.Go(func() error {
-			return s.replica.Member().Only(gctx, "announce-packages", func(ctx context.Context) error { return s.replica.Announce(ctx, s.syncPackages) })
-		})
 	}
-	g.Go(func() error { return s.audit.Run(gctx) })
-	g.Go(func() error { return s.tracing.Run(gctx) })
+
+	g, gctx := errgroup.WithContext(parts)
+	start := func(parts ...func(context.Context) error) {
+		for _, part := range parts {
+			g.Go(func() error { return part(gctx) })
+		}
+	}
+	only := func(job string, run func(context.Context) error) {
+		start(func(ctx context.Context) error { return member.Only(ctx, job, run) })
+	}
+	start(recon.Run,
+		func(ctx context.Context) error { return rebuilder.Run(ctx, recon.EnqueueAll) },
+		func(ctx context.Context) error { return s.repo.Watch(ctx, moved(ctx)) },
+		func(ctx context.Context) error {
+			return s.watchPackages(ctx, func(ctx context.Context) {
+				s.warnUnfetched(ctx, sync(ctx))
+				arrived(ctx)
+			})
+		},
+		problems.Run, notifications.Run, packages.Run, disk.Run, s.replica.Ended, s.audit.Run, s.tracing.Run, s.listener.Run)
+	only("follow", follower.Run)
+	only("rollouts", rollouts.Run)
+	only("prune", (&maintenance.Pruner{Oplog: s.oplog, Keep: s.KeepOperations, Log: s.Log}).Run)
+	if s.forge != nil {
+		only("report", reporter.Run)
+		start(proposals.Run, delivered.Run)
+		only("strays", (&forgesync.Strays{Repo: s.repo, Oplog: s.oplog, Proposals: proposals, Whole: rebuilder.Whole, Log: s.Log}).Run)
+	}
+	if s.shared() {
+		start(s.oplog.Follow, uploads.Run, func(ctx context.Context) error {
+			return s.freshness.FollowPackages(ctx, func(ctx context.Context) {
+				if err := packages.Announce(ctx); err != nil {
+					s.Log.ErrorContext(ctx, "subscribers aren't told of packages yet", "error", err)
+				}
+				arrived(ctx)
+			})
+		})
+		only("announce-packages", func(ctx context.Context) error { return s.replica.Announce(ctx, sync) })
+	}
 	if page := served.WebPage(); page != nil {
 		server.RegisterOnShutdown(page.Close)
-		g.Go(func() error { return page.Run(gctx) })
+		start(page.Run)
 	}
-	g.Go(func() error {
-		return s.replica.Member().Only(gctx, "prune", (&maintenance.Pruner{Oplog: s.oplog, Keep: s.KeepOperations, Log: s.Log}).Run)
-	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
-	g.Go(func() error { return s.listener.Run(gctx) })
 	g.Go(func() error { return s.listener.Serve(server) })
-	g.Go(func() error {
-		select {
-		case <-ctx.Done():
-		case <-gctx.Done():
-		}
-		// Requests under way are answered before the parts that answer them stop.
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err := errors.Join(server.Shutdown(grace), local.Shutdown(grace))
-		stop()
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = errors.Join(server.Close(), local.Close())
-		}
-		return err
-	})
+	g.Go(func() error { return shutDown(ctx, gctx, stop, server, local) })
 	if s.Ready != nil {
-		s.Ready(s)
+		s.Ready(&Server{s})
 	}
 	err = g.Wait()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
+	}
+	return err
+}
+
+// shutDown ends the servers once the process is told to end, or a part of it has ended. Requests under way are answered
+// before the parts that answer them stop.
+func shutDown(ctx, parts context.Context, stop func(), server, local *http.Server) error {
+	select {
+	case <-ctx.Done():
+	case <-parts.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err := errors.Join(server.Shutdown(grace), local.Shutdown(grace))
+	stop()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(server.Close(), local.Close())
 	}
 	return err
 }
@@ -113,81 +193,3 @@ func closed(err error) error {
 	}
 	return err
 }
-
-// api makes what answers requests.
-func (s *Server) api() *api.API {
-	c := api.Config{
-		Repo: s.repo, View: s.recon.View(), Reconciler: s.recon, Oplog: s.oplog, Packages: s.packages.Catalogue, Problems: s.problems, Reviewer: s.reviewer, Plans: admission.NewMemory(api.MostPlanMemory),
-		Notify: s.notify, Rollouts: s.rollouts, Keeper: s.keeper, Auth: s.auth, Entrance: s.entrance, Audit: s.audit, Tracing: s.tracing, Meters: s.meters, Store: s.replica.Records, Proposals: s.proposed(),
-		Announces: s.replica.Announces, Members: s.replica.Members, Freshness: s.freshness, Whole: s.rebuilder.Guard, Git: s.git.Handler(), Webhook: s.webhook.Handler(s.delivery), Backups: s.backups, Doctor: s.doctor,
-		Egress: s.egress.ForConfigured(), Sources: s.packageSources(), Trust: s.trust, UploadsDir: s.data.Uploads(), Health: s.health, Remote: s.Remote, Branch: cmp.Or(s.Branch, "main"), BaseURL: s.BaseURL, Version: s.Version,
-		Page: s.Page, Keystone: s.Keystone.URL != "", InsecureDev: s.InsecureDev, OpenMetrics: s.OpenMetrics, Log: s.Log,
-	}
-	if s.uploads != nil {
-		c.Claims = s.uploads
-	}
-	return api.New(c)
-}
-
-// callersCertificates ask callers for their certificates; nil where they need none.
-func (s *Server) callersCertificates() listener.Callers {
-	if s.clientCAs == nil {
-		return nil
-	}
-	return s.clientCAs
-}
-
-// packagesArrived is called when another replica has written into the package repository.
-func (s *Server) packagesArrived(ctx context.Context) {
-	if err := s.pkgm.Announce(ctx); err != nil {
-		s.Log.ErrorContext(ctx, "subscribers aren't told of packages yet", "error", err)
-	}
-	s.recon.EnqueueUnobeyed() // the packages that they name may be there now
-	s.follower.PackagesChanged()
-}
-
-// moved is called when the desired repository's branch has moved.
-func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
-	return func(ids []string, settings bool) {
-		s.tracing.Seen(s.repo.Head(), ids)
-		for _, id := range ids {
-			s.recon.Moved(id)
-		}
-		s.follower.InstancesChanged(ids...)
-		if s.reporter != nil {
-			s.reporter.Moved(ids...)
-		}
-		if !settings {
-			return
-		}
-		if err := s.syncPackages(ctx); err != nil {
-			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
-		}
-		s.follower.SettingsChanged()
-		s.recon.EnqueueAll()
-	}
-}
-
-func (s *Server) close(ctx context.Context) error {
-	var errs []error
-	if s.listener != nil {
-		errs = append(errs, s.listener.Close())
-	}
-	if s.repo != nil {
-		errs = append(errs, s.repo.Close())
-	}
-	if s.replica != nil {
-		errs = append(errs, s.replica.Close(context.WithoutCancel(ctx)))
-	}
-	if s.audit != nil {
-		errs = append(errs, s.audit.Close())
-	}
-	if s.data != nil {
-		_ = os.Remove(s.data.Hooks()) // empty, or not there: no hook runs any more
-		errs = append(errs, s.data.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// Address is where the API listens.
-func (s *Server) Address() string { return s.listener.Address() }

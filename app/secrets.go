@@ -47,7 +47,7 @@ func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
 }
 
 // seals encrypt what the reconciler writes.
-func (s *Server) seals() reconciler.Seals {
+func (s *host) seals() reconciler.Seals {
 	return reconciler.Seals{
 		Hook: s.keeper.For(secret.ForHooks()).Encrypt,
 		VIM:  s.keeper.For(secret.ForVIMs()).Encrypt,

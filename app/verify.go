@@ -24,7 +24,7 @@ type VerifyOptions struct {
 }
 
 // verifyDesired returns whose commits are obeyed.
-func (s *Server) verifyDesired() (*gitrepo.Verification, error) {
+func (s *host) verifyDesired() (*gitrepo.Verification, error) {
 	switch {
 	case s.Verify.Pusher && s.Verify.Desired == "":
 		return nil, errors.New("--require-signed-push says whose signature is needed, and --verify-desired which keys are whose: give both")
@@ -46,7 +46,7 @@ func (s *Server) verifyDesired() (*gitrepo.Verification, error) {
 }
 
 // verifyPackages makes the host's demands on package repositories count.
-func (s *Server) verifyPackages() error {
+func (s *state) verifyPackages() error {
 	host, err := packages.LoadHostVerification(s.Verify.Packages)
 	if err != nil {
 		return fmt.Errorf("signatures of package repositories (--verify-packages): %w", err)

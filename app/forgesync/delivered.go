@@ -47,8 +47,11 @@ func NewDelivered(c DeliveredConfig) *Delivered {
 	return d
 }
 
-// Take takes a delivery. It never blocks.
+// Take takes a delivery. It never blocks. Where no forge is told, d is nil.
 func (d *Delivered) Take() {
+	if d == nil {
+		return
+	}
 	if d.wake == nil {
 		d.ask()
 		return

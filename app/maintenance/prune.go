@@ -37,9 +37,7 @@ func (p *Pruner) prune(ctx context.Context) {
 	if removed > 0 {
 		p.Log.InfoContext(ctx, "operations that ended long ago were removed", "operations", removed, "keep", p.Keep.String())
 	}
-	if err != nil {
-		if ctx.Err() == nil {
-			p.Log.WarnContext(ctx, "operations that ended long ago were not all removed, will be tried again", "error", err)
-		}
+	if err != nil && ctx.Err() == nil {
+		p.Log.WarnContext(ctx, "operations that ended long ago were not all removed, will be tried again", "error", err)
 	}
 }

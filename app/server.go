@@ -9,6 +9,12 @@ import (
 	"github.com/jibe-vnfm/jibe/ui"
 )
 
+// Server is a running process, for those who have started it.
+type Server struct{ *state }
+
+// Address is where the API listens.
+func (s *Server) Address() string { return s.listener.Address() }
+
 // Welcome writes for a person where everything is, and how to go on.
 func (s *Server) Welcome(w io.Writer) {
 	var b strings.Builder
