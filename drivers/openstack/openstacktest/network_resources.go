@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"reflect"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // The kinds of Neutron's resources in Heat.
@@ -136,73 +134,5 @@ func subnetKind() *kind {
 			c.subnets.remove(r.id)
 		},
 		broken: func(c *Cloud, r *resource) bool { _, ok := c.subnets.get(r.id); return !ok },
-	}
-}
-
-func securityGroupKind() *kind {
-	return &kind{
-		updatable: []string{"name", "description", "rules"},
-		create: func(c *Cloud, w *work, r *resource, p object) (string, error) {
-			g := &securityGroup{id: uuid.NewString(), name: physicalName(r, p, 0)}
-			c.groups.add(g.id, g)
-			return g.id, nil
-		},
-		update:  func(c *Cloud, w *work, r *resource, p object) error { return nil },
-		destroy: func(c *Cloud, r *resource) { c.groups.remove(r.id) },
-		broken:  func(c *Cloud, r *resource) bool { _, ok := c.groups.get(r.id); return !ok },
-	}
-}
-
-func floatingKind() *kind {
-	point := func(c *Cloud, f *floatingIP, p object) error {
-		f.port = asText(p["port_id"])
-		if f.port == "" {
-			return nil
-		}
-		to, ok := c.ports.get(f.port)
-		if !ok || len(to.fixed) == 0 {
-			return says("PortNotFoundClient", "Port %s could not be found.", f.port)
-		}
-		f.fixed = to.fixed[0].addr
-		return nil
-	}
-	return &kind{
-		updatable: []string{"port_id", "fixed_ip_address", "dns_name", "dns_domain"},
-		others:    []string{"floating_network", "floating_network_id", "floating_subnet", "value_specs", "floating_ip_address"},
-		verify: func(c *Cloud, where string, p object) error {
-			return verifyNetwork(c, where, "floating_network", p["floating_network"])
-		},
-		create: func(c *Cloud, w *work, r *resource, p object) (string, error) {
-			ref := asText(p["floating_network"])
-			if ref == "" {
-				ref = asText(p["floating_network_id"])
-			}
-			n, ok := c.findNetwork(ref)
-			if !ok {
-				return "", says("NotFound", "Unable to find network with name or id '%s'", ref)
-			}
-			s, err := c.subnetFor(n, object{}, netip.Addr{})
-			if err != nil {
-				return "", err
-			}
-			f := &floatingIP{id: uuid.NewString(), network: n.id, created: time.Now()}
-			if f.addr, err = s.take(netip.Addr{}); err != nil {
-				return "", err
-			}
-			if err := point(c, f, p); err != nil {
-				return "", err
-			}
-			c.floating.add(f.id, f)
-			return f.id, nil
-		},
-		update: func(c *Cloud, w *work, r *resource, p object) error {
-			f, ok := c.floating.get(r.id)
-			if !ok {
-				return says("NotFound", "Floating IP %s could not be found", r.id)
-			}
-			return point(c, f, p)
-		},
-		destroy: func(c *Cloud, r *resource) { c.floating.remove(r.id) },
-		broken:  func(c *Cloud, r *resource) bool { _, ok := c.floating.get(r.id); return !ok },
 	}
 }

@@ -39,14 +39,6 @@ type fixed struct {
 	addr   netip.Addr
 }
 
-type securityGroup struct{ id, name string }
-
-type floatingIP struct {
-	id, network, port string
-	addr, fixed       netip.Addr
-	created           time.Time
-}
-
 func (c *Cloud) makeNetwork(name string) *network {
 	n := &network{id: uuid.NewString(), name: name, created: time.Now()}
 	c.networks.add(n.id, n)
@@ -177,12 +169,6 @@ func (c *Cloud) dropPort(id string) {
 		c.release(p)
 		c.ports.remove(id)
 	}
-	c.floating.all(func(f *floatingIP) bool {
-		if f.port == id {
-			f.port = ""
-		}
-		return true
-	})
 }
 
 func (c *Cloud) networkJSON(n *network) object {
@@ -233,30 +219,6 @@ func (c *Cloud) portJSON(p *port) object {
 	return out
 }
 
-func (c *Cloud) floatingJSON(f *floatingIP) object {
-	text := func(s string) any {
-		if s == "" {
-			return nil
-		}
-		return s
-	}
-	var fixedAddr any
-	status := "DOWN"
-	if f.port != "" {
-		fixedAddr, status = f.fixed.String(), "ACTIVE"
-	}
-	return object{
-		"id": f.id, "tenant_id": c.project, "project_id": c.project, "floating_ip_address": f.addr.String(), "floating_network_id": f.network,
-		"router_id": nil, "port_id": text(f.port), "fixed_ip_address": fixedAddr, "status": status, "description": "", "port_details": nil,
-		"tags": []any{}, "created_at": zulu(f.created), "updated_at": zulu(f.created), "revision_number": 0, "dns_domain": "", "dns_name": "",
-		"qos_policy_id": nil, "port_forwardings": []any{},
-	}
-}
-
-func (c *Cloud) groupJSON(g *securityGroup) object {
-	return object{"id": g.id, "name": g.name, "tenant_id": c.project, "project_id": c.project, "description": "", "security_group_rules": []any{}, "tags": []any{}, "stateful": true, "revision_number": 1}
-}
-
 // network answers for Neutron.
 func (c *Cloud) network(in *call) answer {
 	if in.method != http.MethodGet || len(in.path) < 2 || len(in.path) > 3 || in.path[0] != "v2.0" {
@@ -280,12 +242,6 @@ func (c *Cloud) network(in *call) answer {
 			}
 			return true
 		})
-	case "floatingips":
-		one, kind, noun = "floatingip", "FloatingIPNotFound", "Floating IP"
-		c.floating.all(func(x *floatingIP) bool { all = append(all, c.floatingJSON(x)); return true })
-	case "security-groups":
-		one, kind, noun = "security_group", "SecurityGroupNotFound", "Security group"
-		c.groups.all(func(x *securityGroup) bool { all = append(all, c.groupJSON(x)); return true })
 	default:
 		return fail(Neutron, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	}

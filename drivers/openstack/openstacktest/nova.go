@@ -248,18 +248,10 @@ func (c *Cloud) addressesOf(s *server) object {
 			continue
 		}
 		list, _ := out[n.name].([]any)
-		add := func(addr, kind string) {
-			list = append(list, object{"version": 4 + 2*strings.Count(addr, "::"), "addr": addr, "OS-EXT-IPS:type": kind, "OS-EXT-IPS-MAC:mac_addr": p.mac})
-		}
 		for _, f := range p.fixed {
-			add(f.addr.String(), "fixed")
+			addr := f.addr.String()
+			list = append(list, object{"version": 4 + 2*strings.Count(addr, "::"), "addr": addr, "OS-EXT-IPS:type": "fixed", "OS-EXT-IPS-MAC:mac_addr": p.mac})
 		}
-		c.floating.all(func(f *floatingIP) bool {
-			if f.port == id {
-				add(f.addr.String(), "floating")
-			}
-			return true
-		})
 		out[n.name] = list
 	}
 	return out

@@ -76,8 +76,6 @@ type Cloud struct {
 	ports    shelf[*port]
 	networks shelf[*network]
 	subnets  shelf[*subnet]
-	groups   shelf[*securityGroup]
-	floating shelf[*floatingIP]
 	volumes  shelf[*volume]
 	images   shelf[*image]
 	flavors  shelf[*flavor]

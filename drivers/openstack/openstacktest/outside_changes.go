@@ -64,7 +64,7 @@ func (c *Cloud) Left() map[string]int {
 	left := map[string]int{}
 	for name, n := range map[string]int{
 		"servers": len(c.servers.byID), "ports": len(c.ports.byID), "volumes": len(c.volumes.byID),
-		"floating IPs": len(c.floating.byID), "security groups": len(c.groups.byID), "stacks": len(c.order),
+		"stacks": len(c.order),
 	} {
 		if n > 0 {
 			left[name] = n

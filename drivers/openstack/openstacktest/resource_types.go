@@ -95,10 +95,6 @@ func (c *Cloud) kindOf(s *stack, name string) (*kind, string) {
 		return networkKind(), ""
 	case "OS::Neutron::Subnet":
 		return subnetKind(), ""
-	case "OS::Neutron::SecurityGroup":
-		return securityGroupKind(), ""
-	case "OS::Neutron::FloatingIP":
-		return floatingKind(), ""
 	case "OS::Cinder::Volume":
 		return volumeKind(), ""
 	case "OS::Cinder::VolumeAttachment":
@@ -109,7 +105,7 @@ func (c *Cloud) kindOf(s *stack, name string) (*kind, string) {
 		return k, ""
 	case "OS::Heat::None", "OS::Heat::Value", "OS::Heat::RandomString", "OS::Heat::MultipartMime",
 		"OS::Heat::ScalingPolicy", "OS::Neutron::Router", "OS::Neutron::RouterInterface",
-		"OS::Neutron::FloatingIPAssociation", "OS::Neutron::SecurityGroupRule", "OS::Cinder::VolumeType":
+		"OS::Cinder::VolumeType":
 		return plainKind(), ""
 	}
 	return nil, ""
@@ -176,10 +172,6 @@ func (c *Cloud) attribute(r *resource, path []any) any {
 	case "OS::Neutron::Subnet":
 		if s, ok := c.subnets.get(r.id); ok {
 			shown = c.subnetJSON(s)
-		}
-	case "OS::Neutron::FloatingIP":
-		if f, ok := c.floating.get(r.id); ok {
-			shown = c.floatingJSON(f)
 		}
 	case "OS::Cinder::Volume":
 		if v, ok := c.volumes.get(r.id); ok {

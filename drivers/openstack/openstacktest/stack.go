@@ -224,7 +224,7 @@ func (c *Cloud) scope(s *stack) *scope {
 	values := c.pseudo(s)
 	maps.Copy(values, s.values)
 	return &scope{
-		parameters: values, files: s.files,
+		parameters: values,
 		reference: func(name string) any {
 			if r := s.resources[name]; r != nil && r.id != "" {
 				return r.id
