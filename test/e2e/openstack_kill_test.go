@@ -111,7 +111,10 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	c.step("terminate both")
 	d.Pull()
 	d.Git("rm", "-r", "--quiet", "instances/site-a")
-	d.Push("Terminate")
+	d.Commit("Terminate")
+	if out, err := d.TryPush("terminate=2"); err != nil {
+		t.Fatalf("push: %v\n%s", err, out)
+	}
 	for _, id := range ids {
 		c.outcome(id, 2, "TERMINATE COMPLETED")
 		c.nothingIsLeft(id)
