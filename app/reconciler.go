@@ -51,7 +51,7 @@ func (s *state) newReconciler(ctx context.Context, proposals *forgesync.Proposal
 		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
 		Hooks: s.meters.Hooks(s.hookRunner(ctx, s.replica.Silence())), Reveal: secrets{s.keeper}.Reveal, Seals: s.seals(), Doors: s.Remote == "", HookTimeout: s.HookTimeout,
-		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.audit.Merged,
+		Peers: s.peer, Namespace: ownNamespace(), InCluster: s.Reach.Namespaces, ProposalMerged: s.audit.Merged,
 	}
 	if proposals != nil {
 		config.Proposals = proposals

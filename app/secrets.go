@@ -136,7 +136,7 @@ func refused(field, where string, err error) error {
 
 func connection(r secret.Connection) drivers.VIM {
 	return drivers.VIM{
-		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, InCluster: r.InCluster, Kubeconfig: r.Kubeconfig,
+		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, InCluster: r.InCluster, Namespaces: r.Namespaces, Kubeconfig: r.Kubeconfig,
 		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),
 		ClientCert: r.ClientCert, ClientKey: r.ClientKey,
 		Region: r.Region, Project: r.Project, ProjectDomain: r.ProjectDomain, UserDomain: r.UserDomain,

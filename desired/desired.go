@@ -238,7 +238,10 @@ type VIM struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// InCluster makes the cluster in which Jibe runs as a pod the VIM, with the pod's service
 	// account. It replaces the same, and counts only where the host permits it.
-	InCluster   bool        `json:"inCluster,omitempty"`
+	InCluster bool `json:"inCluster,omitempty"`
+	// Namespaces are those of Kubernetes that are used there, sorted; none means all. Nothing is read or written in
+	// another one, so that the credentials need rights in these alone.
+	Namespaces  []string    `json:"namespaces,omitempty"`
 	Credentials Credentials `json:"credentials,omitzero"`
 	// Prometheus has the metrics of what runs there. Gates of rollouts may ask it.
 	Prometheus Prometheus `json:"prometheus,omitzero"`

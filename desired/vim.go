@@ -78,6 +78,7 @@ func ParseVIM(file string, data []byte) (*VIM, error) {
 		str("cloud", &v.Cloud),
 		ref("kubeconfig", &v.Kubeconfig),
 		field{"inCluster", func(_, n *yaml.Node) { v.InCluster = d.boolean(n, "inCluster") }},
+		field{"namespaces", func(_, n *yaml.Node) { v.Namespaces = d.vimNamespaces(n) }},
 		field{"credentials", func(_, n *yaml.Node) {
 			d.mapping(n, "credentials",
 				ref("credentials.token", &v.Credentials.Token),
@@ -117,6 +118,8 @@ func (d *document) completeVIM(n *yaml.Node, v *VIM) {
 		d.fail(n, "add type: kubernetes (or openstack, sim)", "\"type\" is missing")
 	case v.Instance != "" && !kubernetes:
 		d.fail(n, "remove it", "\"instance\" is for a Kubernetes cluster that is a VNF instance")
+	case len(v.Namespaces) > 0 && !kubernetes:
+		d.fail(n, "remove it", "\"namespaces\" is for Kubernetes only")
 	case v.InCluster && !kubernetes:
 		d.fail(n, "remove it, or write type: kubernetes", "\"inCluster\" is for Kubernetes only")
 	case v.InCluster && (v.Kubeconfig != "" || v.connects()):

@@ -77,6 +77,7 @@ const (
 	RuleOwner        Rule = "owner"        // an object claims to belong to another one
 	RuleAddress      Rule = "address"      // a Service takes an address that may be another's
 	RuleResourceType Rule = "resourceType" // resources of the type may not be brought
+	RuleVIM          Rule = "vim"          // the VIM isn't used there, whatever the project allows
 )
 
 // Violation is one way in which a rendering is out of bounds.

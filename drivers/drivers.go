@@ -300,6 +300,9 @@ type VIM struct {
 	Requested bool
 	// InCluster is the cluster in which Jibe runs: Token is that of its own pod, and no hook's.
 	InCluster bool
+	// Namespaces are those of Kubernetes that Jibe may use there, sorted, where the credentials have rights in these
+	// alone; none means all.
+	Namespaces []string
 	// CACert is PEM; empty means the system's roots.
 	CACert []byte
 	// Insecure switches off the check of the server's certificate: a vims/ file asks for

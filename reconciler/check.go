@@ -38,15 +38,26 @@ type Checker struct {
 
 // NewChecker makes a Checker. driver and reveal are [Config.Driver] and [Config.Reveal].
 func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, error), reveal func(params map[string]any) (map[string]any, error)) *Checker {
-	return &Checker{packages: packages, reveal: reveal, python: &hooks.Interpreter{}, renderers: &renderers{make: driver, byType: make(map[string]drivers.Driver)}}
+	return &Checker{packages: packages, reveal: reveal, python: &hooks.Interpreter{}, renderers: newRenderers(driver)}
 }
 
 // renderers are drivers that are connected to no VIM.
 type renderers struct {
 	make func(drivers.VIM) (drivers.Driver, error)
+	// inCluster is [Config.InCluster].
+	inCluster []string
 
 	mu     sync.Mutex
 	byType map[string]drivers.Driver
+	// confined are those for a VIM that is used in some namespaces alone, by these and its name.
+	confined map[string]drivers.Driver
+}
+
+// maxConfined is how many drivers for VIMs with namespaces are kept: proposed settings may name any.
+const maxConfined = 64
+
+func newRenderers(driver func(drivers.VIM) (drivers.Driver, error)) *renderers {
+	return &renderers{make: driver, byType: make(map[string]drivers.Driver), confined: make(map[string]drivers.Driver)}
 }
 
 // noEndpoint is the endpoint of drivers that only render: a driver asks its VIM
@@ -60,11 +71,56 @@ func (r *renderers) of(vimType string) (drivers.Driver, error) {
 	if drv, ok := r.byType[vimType]; ok {
 		return drv, nil
 	}
-	drv, err := r.make(drivers.VIM{Name: "none", Type: vimType, Endpoint: noEndpoint, Username: "nobody", Password: "none", Project: "none"})
+	drv, err := r.make(nowhereAt("none", vimType))
 	if err == nil {
 		r.byType[vimType] = drv
 	}
 	return drv, err
+}
+
+// nowhereAt is a VIM to which nothing can be connected.
+func nowhereAt(name, vimType string) drivers.VIM {
+	return drivers.VIM{Name: name, Type: vimType, Endpoint: noEndpoint, Username: "nobody", Password: "none", Project: "none"}
+}
+
+// at is a driver that can render for the VIM, and knows the namespaces in which that is used.
+func (r *renderers) at(vim desired.Place) (drivers.Driver, error) {
+	t, err := vimType(vim)
+	if err != nil {
+		return nil, err
+	}
+	namespaces := r.namespaces(vim.File)
+	if len(namespaces) == 0 {
+		return r.of(t)
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprintf("%q %t %q", vim.Name, vim.File.InCluster, namespaces)
+	if drv, ok := r.confined[key]; ok {
+		return drv, nil
+	}
+	if len(r.confined) >= maxConfined {
+		clear(r.confined) // they have no connection that is to be closed
+	}
+	nowhere := nowhereAt(vim.Name, t)
+	nowhere.InCluster, nowhere.Namespaces = vim.File.InCluster, namespaces
+	drv, err := r.make(nowhere)
+	if err == nil {
+		r.confined[key] = drv
+	}
+	return drv, err
+}
+
+// namespaces are those in which the VIM of the file, which may be nil, is used; none means all.
+func (r *renderers) namespaces(file *desired.VIM) []string {
+	switch {
+	case file == nil:
+		return nil
+	case file.InCluster && len(file.Namespaces) == 0:
+		return r.inCluster
+	}
+	return file.Namespaces
 }
 
 // driver is one that can render for the VIMs at which the instance runs.
@@ -75,13 +131,13 @@ func (r *renderers) driver(settings *desired.Settings, inst *desired.Instance) (
 	}
 	parts := make([]multi.Part, len(list))
 	for i, at := range list {
-		t, err := vimType(at)
+		drv, err := r.at(at)
+		var refused *drivers.RefusedError
+		if err != nil && !errors.As(err, &refused) {
+			err = &drivers.RefusedError{Field: "vim", Reason: err.Error()}
+		}
 		if err != nil {
 			return nil, err
-		}
-		drv, err := r.of(t)
-		if err != nil {
-			return nil, &drivers.RefusedError{Field: "vim", Reason: err.Error()}
 		}
 		parts[i] = multi.Part{Name: at.Name, Driver: drv}
 	}

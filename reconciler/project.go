@@ -197,6 +197,9 @@ func outOfBounds(found []drivers.Violation, project string) error {
 	if len(found) == 0 {
 		return nil
 	}
+	if i := slices.IndexFunc(found, func(v drivers.Violation) bool { return v.Rule == drivers.RuleVIM }); i >= 0 {
+		return &drivers.RefusedError{Field: "vim", Reason: found[i].Object + " " + found[i].Detail} // no project could allow it
+	}
 	var said []string
 	for _, v := range found[:min(len(found), maxViolations)] {
 		said = append(said, v.String())

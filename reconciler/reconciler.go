@@ -144,6 +144,9 @@ type Config struct {
 	// Namespace is the one in which Jibe itself runs, "" where it runs in none: no package
 	// writes there.
 	Namespace string
+	// InCluster are the namespaces in which the service account of Jibe's own pod has rights, which a VIM that says
+	// inCluster is used in where its file names none; none means all.
+	InCluster []string
 	Log       *slog.Logger
 	Metrics   *Metrics // nil measures nothing
 	// Trace follows operations; nil follows none.
@@ -300,7 +303,7 @@ func New(c Config) (*Reconciler, error) {
 	c.Oplog.OnLost(r.EnqueueAll)
 	r.checker = NewChecker(c.Packages, c.Driver, c.Reveal)
 	r.checker.earlier = c.Repo.Earlier
-	r.checker.own = c.Namespace
+	r.checker.own, r.checker.renderers.inCluster = c.Namespace, c.InCluster
 	r.checker.usage = newUsage(c.Repo, r.checker.vnfcs)
 	r.dependents = newDependents(c.Repo, c.Oplog)
 	r.checker.needs = &needsCheck{repo: c.Repo, dependents: r.dependents}

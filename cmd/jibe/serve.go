@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app/forgesync"
 	"github.com/jibe-vnfm/jibe/app/maintenance"
 	"github.com/jibe-vnfm/jibe/app/replicas"
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -52,6 +54,9 @@ func newServe() *cobra.Command {
 			}
 			if inCluster {
 				o.Reach.ServiceAccount = secret.ServiceAccountDir
+			}
+			if err := checkInCluster(inCluster, &o.Reach); err != nil {
+				return err
 			}
 			klog.SetSlogLogger(log) // client-go's own messages
 			maintenance.BoundMemory(cmd.Context(), log)
@@ -125,6 +130,7 @@ func newServe() *cobra.Command {
 	f.BoolVar(&o.Reach.SkipVerification, "allow-skip-certificate-verification", false, "obey interfaceInfo.skipCertificateVerification of requests: the VIM's certificate isn't checked then")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
 	f.BoolVar(&inCluster, "in-cluster", false, "let files under vims/ say inCluster: the VIM is the cluster that Jibe runs in, with the service account of its pod")
+	f.StringSliceVar(&o.Reach.Namespaces, "in-cluster-namespaces", nil, "namespaces in which that service account has rights: VIMs that say inCluster are used in these alone; may be repeated, or hold several with commas (default: all)")
 	f.StringVar(&o.Given.Seed, "seed", "", "directory with the first content of a new desired repository: vims/, projects/, repositories.yaml, peers.yaml, granting.yaml; of no account once the repository has a commit")
 	f.StringVar(&o.Given.Tokens, "tokens", "", "token file that is kept elsewhere, as in a Secret (default: tokens.yaml in the data directory)")
 	f.StringVar(&o.Given.Identity, "identity", "", "file with the key (identity.age) that a data directory without one begins with")
@@ -238,4 +244,19 @@ func newLog(level, format string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
 	}
 	return nil, fmt.Errorf("--log-format %q: want text or json", format)
+}
+
+// checkInCluster refuses names of namespaces that can't be, and sorts the others.
+func checkInCluster(inCluster bool, r *secret.Reach) error {
+	if len(r.Namespaces) == 0 {
+		return nil
+	}
+	if !inCluster {
+		return errors.New("--in-cluster-namespaces is for the cluster that Jibe runs in: give --in-cluster, too, or name the namespaces in the files under vims/")
+	}
+	if err := desired.CheckNamespaces(r.Namespaces); err != nil {
+		return fmt.Errorf("--in-cluster-namespaces: %w", err)
+	}
+	slices.Sort(r.Namespaces)
+	return nil
 }

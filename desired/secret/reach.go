@@ -39,6 +39,8 @@ type Reach struct {
 	// ServiceAccount is the directory in which Kubernetes gives a pod its token and the
 	// cluster's CA: VIMs may say inCluster then. "" forbids that.
 	ServiceAccount string
+	// Namespaces are those in which that account has rights; none means all.
+	Namespaces []string
 	// SkipVerification lets the vimConnectionInfo of a request switch off the check of its
 	// VIM's certificate.
 	SkipVerification bool

@@ -22,6 +22,8 @@ type Connection struct {
 	Insecure bool
 	// InCluster says that Token is that of Jibe's own pod.
 	InCluster bool
+	// Namespaces are those that may be used there; none means all.
+	Namespaces []string
 	// Kubeconfig, if set, replaces everything but Name and Type.
 	Kubeconfig []byte
 	Token      []byte
@@ -62,7 +64,7 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (Connection, error) {
 	}
 	out := Connection{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username),
 		Region: v.Region, Project: v.Project, ProjectDomain: v.ProjectDomain, UserDomain: v.UserDomain,
-		ApplicationCredential: v.Credentials.ApplicationCredentialID}
+		ApplicationCredential: v.Credentials.ApplicationCredentialID, Namespaces: v.Namespaces}
 	if v.CACert != "" && !IsRef(v.CACert) {
 		out.CACert = []byte(v.CACert)
 		v = &desired.VIM{Name: v.Name, Kubeconfig: v.Kubeconfig, Credentials: v.Credentials}

@@ -10,9 +10,15 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// Confine implements [drivers.Driver]: see [confine.Checker.Check].
+// Confine implements [drivers.Driver]: see [confine.Checker.Check] and [Driver.outside].
 func (d *Driver) Confine(r drivers.Rendering) []drivers.Violation {
-	return d.checker.Check(formOf(r), r.Source.Bounds)
+	found := d.checker.Check(formOf(r), r.Source.Bounds)
+	if form := formOf(r); form != nil {
+		if key, why := d.outside(form.Desired.Objects); why != "" {
+			found = append(found, drivers.Violation{File: form.Files[key], Object: key, Rule: drivers.RuleVIM, Detail: why})
+		}
+	}
+	return found
 }
 
 // bounded refuses an object that turned out to be in no namespace where its project may not

@@ -123,7 +123,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 		obj = watched.StillCounted(obj, now)
 	}
 	if manifest.InfoOf(gk).Shared {
-		if err := d.watches.Sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {
+		if err := d.watches.Sync(ctx, map[schema.GroupKind]bool{gk: true}, obj.GetName()); err != nil {
 			return err
 		}
 		if f := d.watches.Get(gk, s.Object); f != nil && !d.watches.Owns(f, instance) {
@@ -205,6 +205,9 @@ func (d *Driver) resource(ctx context.Context, b *drivers.Bounds, obj *unstructu
 	}
 	api := client.Resource(mapping.Resource)
 	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
+		if outside := d.unused(obj.GetNamespace()); outside != "" {
+			return nil, nil, &drivers.RefusedError{Object: key, Reason: outside}
+		}
 		return api.Namespace(obj.GetNamespace()), obj, nil
 	}
 	if err := bounded(b, gk, key); err != nil {

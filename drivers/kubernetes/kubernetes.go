@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -63,6 +64,7 @@ type Options struct {
 // Driver speaks for one Kubernetes API server.
 type Driver struct {
 	vim          drivers.VIM
+	began        time.Time
 	installation manifest.Installation
 	log          *slog.Logger
 	client       dynamic.Interface // with the VIM's own credentials
@@ -135,7 +137,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	cached := memory.NewMemCacheClient(disco)
 	d := &Driver{
-		vim: vim, installation: installation, log: o.Log, renderer: manifest.NewRenderer(o.DigestKey).For(installation), client: client, transport: through,
+		vim: vim, began: time.Now(), installation: installation, log: o.Log, renderer: manifest.NewRenderer(o.DigestKey).For(installation), client: client, transport: through,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
 		findings: newFindings(),
@@ -156,7 +158,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if d.complete, err = lru.New[fieldsKey, bool](maxComplete); err != nil {
 		return nil, err
 	}
-	d.watches = watched.NewCache(d.client, d.mapper, installation, d.log)
+	d.watches = watched.NewCache(d.client, d.mapper, installation, vim.Namespaces, d.log)
 	if d.takeovers, err = newTakeovers(d); err != nil {
 		return nil, err
 	}

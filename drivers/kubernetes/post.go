@@ -42,6 +42,9 @@ func (d *Driver) post(ctx context.Context, src drivers.Source, r *manifest.Form,
 	}
 	var api dynamic.ResourceInterface = client.Resource(resource)
 	if namespace := obj.GetNamespace(); namespace != "" {
+		if outside := d.unused(namespace); outside != "" {
+			return &drivers.RefusedError{Object: s.Object, Reason: outside}
+		}
 		api = client.Resource(resource).Namespace(namespace)
 	}
 	var parts []string

@@ -39,6 +39,9 @@ func (d *Driver) Definitions(before, after drivers.Source, listed []string) ([]s
 // Observe implements [drivers.Driver] from what the watches hold.
 func (d *Driver) Observe(ctx context.Context, rendering drivers.Rendering) (plan.Observed, error) {
 	src, r := rendering.Source, formOf(rendering)
+	if err := d.unseen(rendering); err != nil {
+		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
+	}
 	var former *plan.Desired
 	if rendering.Former != nil {
 		former = &rendering.Former.Desired

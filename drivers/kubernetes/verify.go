@@ -188,8 +188,11 @@ func (d *Driver) canSwitchTraffic(src drivers.Source, r *manifest.Form, steps []
 	if !d.watches.OtherGeneration(src.Instance.ID, r.Desired.Generation) {
 		return nil
 	}
-	if why, _ := d.watches.Unseen(manifest.KindSlice); why != "" {
-		return &drivers.RefusedError{Field: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
+	for _, s := range steps {
+		_, namespace, _, _ := manifest.SplitKey(s.Object)
+		if why, _ := d.watches.Unseen(manifest.KindSlice, namespace); why != "" && s.Directs {
+			return &drivers.RefusedError{Field: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
+		}
 	}
 	return nil
 }

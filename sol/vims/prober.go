@@ -2,6 +2,7 @@ package vims
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type prober struct {
 	reach func(ctx context.Context, v *desired.VIM) error
 
 	mu    sync.Mutex
-	known map[desired.VIM]probe
+	known map[string]probe // by what the VIM's file says
 }
 
 // probe is the outcome of a look.
@@ -60,8 +61,9 @@ func (p *prober) status(ctx context.Context, vims ...*desired.VIM) map[string]st
 }
 
 func (p *prober) one(ctx context.Context, v *desired.VIM) string {
+	file := fmt.Sprintf("%+v", *v)
 	p.mu.Lock()
-	was, ok := p.known[*v]
+	was, ok := p.known[file]
 	p.mu.Unlock()
 	if ok && time.Since(was.at) < probeFor {
 		return was.state
@@ -76,8 +78,8 @@ func (p *prober) one(ctx context.Context, v *desired.VIM) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known == nil || len(p.known) >= mostProbes {
-		p.known = map[desired.VIM]probe{}
+		p.known = map[string]probe{}
 	}
-	p.known[*v] = now
+	p.known[file] = now
 	return now.state
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -231,7 +232,7 @@ func (a *api) write(r *http.Request, subject string, settings *desired.Settings,
 			if err != nil {
 				return nil, rest.Problem(http.StatusConflict, "the VIM's file can't be read, and must be put right by git first: %v", err)
 			}
-			if *at != *v {
+			if !reflect.DeepEqual(at, v) {
 				return nil, rest.Problem(http.StatusConflict, "VIM %s was changed meanwhile: read it again and repeat the request", name)
 			}
 		}

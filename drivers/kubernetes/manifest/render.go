@@ -19,8 +19,8 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// paramNamespace is the additionalParam that puts everything into one namespace.
-const paramNamespace = "namespace"
+// ParamNamespace is the additionalParam that puts everything into one namespace.
+const ParamNamespace = "namespace"
 
 // Form is an instance as objects.
 type Form struct {
@@ -271,10 +271,10 @@ func (r *Form) addInventory(by *Renderer, instance, namespace string, kinds []st
 // namespaceOf is the one namespace of the instance: the parameter's, else that
 // on which all manifests agree.
 func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
-	if value, given := params[paramNamespace]; given && value != nil && value != "" {
+	if value, given := params[ParamNamespace]; given && value != nil && value != "" {
 		s, ok := value.(string)
 		if errs := validation.IsDNS1123Label(s); !ok || len(errs) > 0 {
-			return "", &drivers.RefusedError{Field: "params." + paramNamespace, Reason: fmt.Sprintf("%v is not the name of a namespace: %s", value, strings.Join(errs, ", "))}
+			return "", &drivers.RefusedError{Field: "params." + ParamNamespace, Reason: fmt.Sprintf("%v is not the name of a namespace: %s", value, strings.Join(errs, ", "))}
 		}
 		return s, nil
 	}
@@ -287,7 +287,7 @@ func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
 		ns := namespaceOrDefault(m.obj.GetNamespace())
 		if namespace != "" && ns != namespace {
 			return "", &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf(
-				"is in namespace %s but %s in %s: let them agree, or give params.%s", ns, where, namespace, paramNamespace)}
+				"is in namespace %s but %s in %s: let them agree, or give params.%s", ns, where, namespace, ParamNamespace)}
 		}
 		namespace, where = ns, m.where
 	}

@@ -243,7 +243,7 @@ func (v *validator) render() {
 	for _, f := range pkg.VNFD.Flavours {
 		in := &desired.Instance{ID: "validate", VnfdID: pkg.VNFD.ID, Flavour: f.ID}
 		if _, err := r.Render(drivers.Source{Instance: in, Package: &pkg}); err != nil {
-			v.note(vnfd.Warning, folder, 0, "an instance of flavour %s without params.%s and params.%s is refused: %v", f.ID, paramFiles, paramNamespace, err)
+			v.note(vnfd.Warning, folder, 0, "an instance of flavour %s without params.%s and params.%s is refused: %v", f.ID, paramFiles, ParamNamespace, err)
 		}
 	}
 }

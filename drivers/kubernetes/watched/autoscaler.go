@@ -42,7 +42,7 @@ func (c *Cache) scaled(f *Fact) []string {
 		return nil
 	}
 	gk, _, _, _ := manifest.SplitKey(f.scales)
-	if k := c.kinds[gk]; k != nil && k.facts[f.scales] != nil {
+	if k := c.holder(gk, f.scales); k != nil && k.facts[f.scales] != nil {
 		return []string{k.facts[f.scales].Instance}
 	}
 	return nil

@@ -57,7 +57,7 @@ func (c *Cache) awaiting(f *Fact) []string {
 // Stands says whether the namespace is known to be there, and to stay. It watches
 // namespaces from the first time on; where they can't be seen, none is known.
 func (c *Cache) Stands(ctx context.Context, namespace string) bool {
-	if err := c.Sync(ctx, map[schema.GroupKind]bool{manifest.KindNamespace: false}); err != nil {
+	if err := c.Sync(ctx, map[schema.GroupKind]bool{manifest.KindNamespace: false}, namespace); err != nil {
 		return false
 	}
 	f := c.Get(manifest.KindNamespace, manifest.Key(manifest.KindNamespace, "", namespace))

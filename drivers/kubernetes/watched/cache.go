@@ -25,15 +25,16 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// Cache is what the watches know: one watch a kind, whatever the number of
-// instances, and of each object only the facts that are needed ([Fact]).
+// Cache is what the watches know: one watch a kind, or a kind and namespace ([scope]), whatever the number
+// of instances, and of each object only the facts that are needed ([Fact]).
 type Cache struct {
 	client       dynamic.Interface
 	mapper       Mapper
 	installation manifest.Installation
+	namespaces   []string // that the VIM may be used in; none is the whole cluster
 	log          *slog.Logger
 
-	creationFailures *creationFailures
+	creationFailures []*creationFailures // one for the cluster, or one a namespace
 	former           *former
 	identity         clusterIdentity
 	owners           *owners
@@ -43,7 +44,7 @@ type Cache struct {
 	running sync.WaitGroup // the watches
 
 	mu        sync.RWMutex
-	kinds     map[schema.GroupKind]*kindCache
+	kinds     map[scope]*kindCache
 	instances map[string]map[string]*Fact // instance -> key -> fact
 	elsewhere map[string]map[string]*Fact // the same of other installations
 	scalers   map[string]map[string]*Fact // workload's key -> key -> autoscaler regardless of who made it
@@ -91,13 +92,13 @@ const maxAbsent = 1024
 // syncPatience is how long a reader waits for a VIM that says nothing at all.
 const syncPatience = 15 * time.Second
 
-// NewCache makes a cache that watches nothing yet: kinds are watched when somebody needs
-// them. The log should carry the VIM's name.
-func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, log *slog.Logger) *Cache {
+// NewCache makes a cache that watches nothing yet: a kind is watched when it is needed first, in the namespaces
+// alone where any are given. The log should carry the VIM's name.
+func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, namespaces []string, log *slog.Logger) *Cache {
 	c := &Cache{
-		client: client, mapper: mapper, installation: i, log: log, former: newFormer(), owners: newOwners(),
+		client: client, mapper: mapper, installation: i, namespaces: namespaces, log: log, former: newFormer(), owners: newOwners(),
 		identity:  clusterIdentity{turn: make(chan struct{}, 1)},
-		kinds:     map[schema.GroupKind]*kindCache{},
+		kinds:     map[scope]*kindCache{},
 		instances: map[string]map[string]*Fact{},
 		elsewhere: map[string]map[string]*Fact{},
 		scalers:   map[string]map[string]*Fact{},
@@ -109,7 +110,9 @@ func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, 
 		looks:     map[string]bool{},
 		moved:     make(chan struct{}),
 	}
-	c.creationFailures = newCreationFailures(c.told)
+	for _, namespace := range c.places() {
+		c.creationFailures = append(c.creationFailures, newCreationFailures(namespace, c.told))
+	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -122,10 +125,10 @@ func (c *Cache) Close() {
 	c.running.Wait()
 }
 
-// Sync makes sure that the kinds are watched, and waits until their first list
-// is here. needed kinds that can't be seen are an error; others are left out. Where the API
-// server answers otherwise, it is a [*drivers.UnlistedError] that names the kind.
-func (c *Cache) Sync(ctx context.Context, needed map[schema.GroupKind]bool) error {
+// Sync makes sure that the kinds are watched, and waits until their first lists are here: of the namespaces in
+// which the caller looks, or of all that are watched where none is given. needed kinds that can't be seen are an
+// error; others are left out. Where the API server answers otherwise, it is a [*drivers.UnlistedError] that names the kind.
+func (c *Cache) Sync(ctx context.Context, needed map[schema.GroupKind]bool, namespaces ...string) error {
 	for gk := range needed {
 		if err := c.ensure(gk); err != nil {
 			return err
@@ -137,7 +140,7 @@ func (c *Cache) Sync(ctx context.Context, needed map[schema.GroupKind]bool) erro
 	for {
 		c.mu.RLock()
 		moved := c.moved
-		failed, pending := c.lacking(needed)
+		failed, pending := c.lacking(needed, namespaces)
 		c.mu.RUnlock()
 
 		if failed != nil {
@@ -170,7 +173,7 @@ func (c *Cache) ensure(gk schema.GroupKind) error {
 		return ErrClosed
 	}
 	c.mu.RLock()
-	_, watched := c.kinds[gk]
+	watched := c.watches(gk)
 	missing, absent := c.absent[gk]
 	definitions := c.definitions
 	c.mu.RUnlock()
@@ -206,17 +209,21 @@ func (c *Cache) Served(gk schema.GroupKind) error {
 func (c *Cache) watch(gk schema.GroupKind, mapping *meta.RESTMapping) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, watched := c.kinds[gk]; watched || c.life.Err() != nil {
+	if c.watches(gk) || c.life.Err() != nil {
 		return
 	}
 	if len(c.kinds) == 0 {
-		c.running.Go(func() { c.creationFailures.run(c.life, c.client) })
+		for _, events := range c.creationFailures {
+			c.running.Go(func() { events.run(c.life, c.client) })
+		}
 		c.running.Go(func() { c.keepIdentity(c.life) })
 	}
-	k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}, since: time.Now()}
-	c.kinds[gk] = k
+	for _, s := range c.scopesOf(gk, mapping) {
+		k := &kindCache{cache: c, scope: s, facts: map[string]*Fact{}, since: time.Now()}
+		c.kinds[s] = k
+		c.running.Go(func() { k.run(c.life, c.client, mapping) })
+	}
 	delete(c.absent, gk)
-	c.running.Go(func() { k.run(c.life, c.client, mapping) })
 }
 
 // signal wakes those that wait in Sync. c.mu is held.
@@ -237,7 +244,7 @@ func (c *Cache) of(instance string) []*Fact {
 func (c *Cache) Get(gk schema.GroupKind, key string) *Fact {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if k := c.kinds[gk]; k != nil {
+	if k := c.holder(gk, key); k != nil {
 		return k.facts[key]
 	}
 	return nil
@@ -248,7 +255,7 @@ func (c *Cache) Get(gk schema.GroupKind, key string) *Fact {
 func (c *Cache) Written(gk schema.GroupKind, obj *unstructured.Unstructured) {
 	f := FactOf(c.installation, gk, obj)
 	c.mu.Lock()
-	k := c.kinds[gk]
+	k := c.holder(gk, f.Key)
 	// The watch may have deleted already an object whose version it has passed: one that
 	// is added again would never go.
 	if k == nil || !k.synced || f.version != 0 && f.version <= k.version {
@@ -263,7 +270,7 @@ func (c *Cache) Written(gk schema.GroupKind, obj *unstructured.Unstructured) {
 func (c *Cache) DeleteIssued(gk schema.GroupKind, key string, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.kinds[gk]
+	k := c.holder(gk, key)
 	if k == nil {
 		return
 	}
@@ -278,7 +285,7 @@ func (c *Cache) DeleteIssued(gk schema.GroupKind, key string, uid types.UID) {
 func (c *Cache) Deleting(gk schema.GroupKind, key string, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.kinds[gk]
+	k := c.holder(gk, key)
 	if k == nil {
 		return
 	}
@@ -351,7 +358,7 @@ func (c *Cache) recovered() []string {
 func (c *Cache) Defined(gk schema.GroupKind) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	k := c.kinds[manifest.KindCRD]
+	k := c.kinds[scope{gk: manifest.KindCRD}]
 	if k == nil {
 		return false
 	}

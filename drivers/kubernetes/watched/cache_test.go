@@ -21,9 +21,9 @@ func configMap(name, version string) any {
 }
 
 func TestAStoreThatWasSetBackIsBelieved(t *testing.T) {
-	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
-	k := &kindCache{cache: c, gk: manifest.KindConfigMap, facts: map[string]*Fact{}}
-	c.kinds[manifest.KindConfigMap] = k
+	c := NewCache(nil, nil, "", nil, slog.New(slog.DiscardHandler))
+	k := &kindCache{cache: c, scope: scope{gk: manifest.KindConfigMap}, facts: map[string]*Fact{}}
+	c.kinds[scope{gk: manifest.KindConfigMap}] = k
 	replace := func(version string, list ...any) {
 		t.Helper()
 		if err := k.Replace(list, version); err != nil {

@@ -69,16 +69,18 @@ func (c *Cache) wakes(f *Fact) bool {
 	return f.GroupKind != manifest.KindSlice || f.TopLevel() || c.severalGenerations(f.Instance)
 }
 
-// Unseen says why objects of the kind can't be seen at all; "" where they can.
-// never says that no right would change that.
-func (c *Cache) Unseen(gk schema.GroupKind) (why string, never bool) {
+// Unseen returns why objects of the kind can't be seen in the namespace; "" where they can.
+// never reports that no right would change that.
+func (c *Cache) Unseen(gk schema.GroupKind, namespace string) (why string, never bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	switch k := c.kinds[gk]; {
-	case k == nil:
+	if !c.watches(gk) {
 		return fmt.Sprintf("the API server has no %s (%s)", gk.Kind, gk.Group), true
-	case k.err != nil:
-		return fmt.Sprintf("Jibe can't see any %s; let its credentials list and watch them: %v", gk.Kind, k.err), false
+	}
+	for k := range c.within(gk, []string{namespace}) {
+		if k.err != nil {
+			return fmt.Sprintf("Jibe can't see any %s; let its credentials list and watch them: %v", gk.Kind, k.err), false
+		}
 	}
 	return "", false
 }
@@ -106,7 +108,7 @@ func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, 
 	if len(selector) == 0 || f.Deleting {
 		return
 	}
-	if why, never := c.Unseen(manifest.KindSlice); why != "" {
+	if why, never := c.Unseen(manifest.KindSlice, f.namespace); why != "" {
 		o.Ready, o.Reason = false, "whether traffic goes to generation "+generation+" is unknown: "+why
 		if never {
 			o.Failure = o.Reason

@@ -18,10 +18,10 @@ import (
 )
 
 func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
-	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
-	k := &kindCache{cache: c, gk: manifest.KindSlice, facts: map[string]*Fact{}}
-	pods := &kindCache{cache: c, gk: manifest.KindPod, facts: map[string]*Fact{}}
-	c.kinds[manifest.KindSlice], c.kinds[manifest.KindPod] = k, pods
+	c := NewCache(nil, nil, "", nil, slog.New(slog.DiscardHandler))
+	k := &kindCache{cache: c, scope: scope{gk: manifest.KindSlice}, facts: map[string]*Fact{}}
+	pods := &kindCache{cache: c, scope: scope{gk: manifest.KindPod}, facts: map[string]*Fact{}}
+	c.kinds[scope{gk: manifest.KindSlice}], c.kinds[scope{gk: manifest.KindPod}] = k, pods
 	woken := 0
 	c.subscribe(func(string) { woken++ })
 	slice := func(version int, ready bool) {
@@ -69,9 +69,9 @@ type stage struct {
 
 func newStage(t *testing.T, service string) *stage {
 	t.Helper()
-	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
+	c := NewCache(nil, nil, "", nil, slog.New(slog.DiscardHandler))
 	for gk := range manifest.Kinds {
-		c.kinds[gk] = &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}, synced: true}
+		c.kinds[scope{gk: gk}] = &kindCache{cache: c, scope: scope{gk: gk}, facts: map[string]*Fact{}, synced: true}
 	}
 	template := sample.Object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {metadata: {labels: {app: web}}}}}")
 	return &stage{t: t, cache: c, render: &manifest.Form{Objects: map[string]*unstructured.Unstructured{
@@ -94,7 +94,7 @@ func (s *stage) brings(text string) {
 	labels[manifest.LabelInstance] = "i"
 	u.SetLabels(labels)
 	gk := u.GroupVersionKind().GroupKind()
-	if err := s.cache.kinds[gk].Update(u); err != nil {
+	if err := s.cache.kinds[scope{gk: gk}].Update(u); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -257,7 +257,7 @@ func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
 	u := sample.Object(t, slice)
 	u.SetNamespace("n")
 	u.SetUID("EndpointSliceown")
-	if err := s.cache.kinds[manifest.KindSlice].Delete(u); err != nil || woken != 2 {
+	if err := s.cache.kinds[scope{gk: manifest.KindSlice}].Delete(u); err != nil || woken != 2 {
 		t.Errorf("it woke the instance %d times, want when it came and went (%v)", woken, err)
 	}
 }
@@ -296,8 +296,8 @@ func TestADaemonSetAsksForAPodOfEachNode(t *testing.T) {
 }
 
 func TestAKindThatIsNotServedIsSaidToBeSo(t *testing.T) {
-	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
-	if why, never := c.Unseen(manifest.KindSlice); !never || !strings.Contains(why, "discovery.k8s.io") {
+	c := NewCache(nil, nil, "", nil, slog.New(slog.DiscardHandler))
+	if why, never := c.Unseen(manifest.KindSlice, "ns"); !never || !strings.Contains(why, "discovery.k8s.io") {
 		t.Errorf("told is %q, %v", why, never)
 	}
 }

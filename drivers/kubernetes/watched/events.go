@@ -19,10 +19,12 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
-// creationFailures holds, by a workload's UID, why its controller couldn't make a pod.
-// A StatefulSet, DaemonSet or Job that runs into a quota, or whose pods are invalid, says so in an
+// creationFailures holds, by a workload's UID, why its controller couldn't make a pod, for workloads of the whole
+// cluster or of one namespace. A StatefulSet, DaemonSet or Job that runs into a quota, or whose pods are invalid, says so in an
 // event and nowhere else.
 type creationFailures struct {
+	// namespace is the one whose events are watched, "" for all.
+	namespace string
 	// notify is called with what an event is about that wasn't known before.
 	notify func(uid types.UID, key string)
 
@@ -39,8 +41,18 @@ type creationFailure struct {
 	at      int64 // in seconds since 1970
 }
 
-func newCreationFailures(notify func(types.UID, string)) *creationFailures {
-	return &creationFailures{notify: notify, latest: map[types.UID]creationFailure{}}
+func newCreationFailures(namespace string, notify func(types.UID, string)) *creationFailures {
+	return &creationFailures{namespace: namespace, notify: notify, latest: map[types.UID]creationFailure{}}
+}
+
+// creationFailure is what the latest event about a pod of the workload says.
+func (c *Cache) creationFailure(workload types.UID) (latest creationFailure) {
+	for _, events := range c.creationFailures {
+		if f := events.of(workload); f.at >= latest.at {
+			latest = f
+		}
+	}
+	return latest
 }
 
 func (c *creationFailures) of(uid types.UID) creationFailure {
@@ -82,7 +94,11 @@ func (c *creationFailures) relist() {
 
 // follow lists the events and watches them until ctx ends.
 func (c *creationFailures) follow(ctx context.Context, client dynamic.Interface) {
-	api := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"})
+	events := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"})
+	api, from := dynamic.ResourceInterface(events), events.Namespace(metav1.NamespaceSystem)
+	if c.namespace != "" {
+		api, from = events.Namespace(c.namespace), events.Namespace(c.namespace)
+	}
 	const selector = "type=Warning,reason=FailedCreate"
 	failed := false // the last watch didn't begin; a reflector calls one function at a time
 	lw := &clientcache.ListWatch{
@@ -96,7 +112,7 @@ func (c *creationFailures) follow(ctx context.Context, client dynamic.Interface)
 				o.ResourceVersion = newest
 				return api.Watch(ctx, o)
 			}
-			if failed || setBack(ctx, api, true, o.ResourceVersion) { // what is there now may not be what was there before
+			if failed || setBack(ctx, from, noSuchObject, o.ResourceVersion) { // what is there now may not be what was there before
 				failed = false
 				c.relist()
 				return nil, errAgain

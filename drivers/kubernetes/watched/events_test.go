@@ -87,7 +87,7 @@ func event(name, clock, message string) string {
 func newEvents(t *testing.T, texts ...string) *creationFailures {
 	t.Helper()
 	notified := 0
-	c := newCreationFailures(func(uid types.UID, key string) {
+	c := newCreationFailures("", func(uid types.UID, key string) {
 		if notified++; uid != "d" || key != "StatefulSet/ns/d" {
 			t.Errorf("notified of %s %s", uid, key)
 		}

@@ -131,7 +131,9 @@ func (c *Cache) startOver() {
 		k.version, k.synced, k.void, k.since = 0, false, true, time.Now()
 		k.relist()
 	}
-	c.creationFailures.relist()
+	for _, events := range c.creationFailures {
+		events.relist()
+	}
 	clear(c.absent)
 	clear(c.taken)
 	c.definitions++

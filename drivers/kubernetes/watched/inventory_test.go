@@ -41,11 +41,11 @@ func TestAnInventoryOfAnyLengthMakesLittleWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mapper := askedKinds{asked: map[schema.GroupKind]bool{}}
-			cache := NewCache(nil, mapper, "a", slog.New(slog.DiscardHandler))
+			cache := NewCache(nil, mapper, "a", nil, slog.New(slog.DiscardHandler))
 			t.Cleanup(cache.Close)
 			for gk := range always() {
-				k := &kindCache{cache: cache, gk: gk, facts: map[string]*Fact{}}
-				cache.kinds[gk] = k
+				k := &kindCache{cache: cache, scope: scope{gk: gk}, facts: map[string]*Fact{}}
+				cache.kinds[scope{gk: gk}] = k
 				if err := k.Replace(nil, "1"); err != nil {
 					t.Fatal(err)
 				}
@@ -60,7 +60,7 @@ func TestAnInventoryOfAnyLengthMakesLittleWork(t *testing.T) {
 				u.SetName(c.object)
 				u.SetAnnotations(map[string]string{manifest.AnnotationDigest: "d", manifest.AnnotationKinds: strings.Join(kinds, ",")})
 				u.SetResourceVersion(fmt.Sprint(10 + round))
-				if err := cache.kinds[manifest.KindConfigMap].Update(u); err != nil {
+				if err := cache.kinds[scope{gk: manifest.KindConfigMap}].Update(u); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := cache.Observe(t.Context(), "i1", plan.Desired{}, nil, nil, func(*Fact) bool { return false }); err != nil {

@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// kindCache holds the facts of one kind. Cache.mu guards it.
+// kindCache holds the facts of one kind, or of one kind in one namespace. Cache.mu guards it.
 type kindCache struct {
-	cache   *Cache
-	gk      schema.GroupKind
+	cache *Cache
+	scope
 	facts   map[string]*Fact // by key
 	version uint64           // the newest that the watch has brought
 	synced  bool
@@ -235,7 +234,7 @@ func (k *kindCache) failing(err error) {
 		k.since = time.Now()
 	}
 	k.cache.failed = true
-	k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.gk.Kind, "error", err)
+	k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.String(), "error", err)
 	k.cache.signal()
 	k.tellLater()
 }

@@ -22,7 +22,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 		return plan.Observed{}, err
 	}
 	v := newView(facts)
-	v.creationFailure, v.late = c.creationFailures.of, c.late
+	v.creationFailure, v.late = c.creationFailure, c.late
 	wanted := make(map[string]plan.Object, len(want.Objects))
 	for _, x := range want.Objects {
 		wanted[x.Key] = x
@@ -105,7 +105,8 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former 
 			needed[gk] = true
 		}
 	}
-	if err := c.Sync(ctx, needed); err != nil {
+	in := c.namespacesOf(id, want, former)
+	if err := c.Sync(ctx, needed, in...); err != nil {
 		return nil, err
 	}
 	proven := func(f *Fact) bool { return proves(want, f) || former != nil && proves(*former, f) }
@@ -131,7 +132,7 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former 
 		}
 	}
 	if more {
-		if err := c.Sync(ctx, needed); err != nil {
+		if err := c.Sync(ctx, needed, in...); err != nil {
 			return nil, err
 		}
 		facts = c.of(id)

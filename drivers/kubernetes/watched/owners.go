@@ -205,7 +205,7 @@ func (c *Cache) unread(ctx context.Context, o owner, err error) error {
 func (c *Cache) dropStray(o owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.kinds[o.gk]
+	k := c.holder(o.gk, o.key())
 	if k == nil {
 		return
 	}
@@ -226,7 +226,7 @@ func (c *Cache) putStray(instance string, o owner, found *unstructured.Unstructu
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.kinds[o.gk]
+	k := c.holder(o.gk, f.Key)
 	if k == nil || k.void {
 		return
 	}

@@ -89,14 +89,14 @@ func listed(t *testing.T, server http.RoundTripper, i manifest.Installation, obj
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewCache(client, everyKind{}, i, slog.New(slog.DiscardHandler))
+	c := NewCache(client, everyKind{}, i, nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(c.Close)
 	for gk, info := range manifest.Kinds {
 		if !info.Always {
 			continue
 		}
-		k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}}
-		c.kinds[gk] = k
+		k := &kindCache{cache: c, scope: scope{gk: gk}, facts: map[string]*Fact{}}
+		c.kinds[scope{gk: gk}] = k
 		var list []any
 		for _, u := range objects {
 			if u.GroupVersionKind().GroupKind() == gk {
@@ -268,7 +268,7 @@ func TestAnOwnerWithoutItsLabelIsFollowedUntilItIsGone(t *testing.T) {
 		set, member := workload(t, "StatefulSet", "s", appliedByA), made(t, "Pod", "s-0", labelledI1, "StatefulSet", "s")
 		server := &namedObjects{objects: map[string]*unstructured.Unstructured{"statefulsets/s": set}}
 		c := listed(t, server, "a", member)
-		pods, sets := c.kinds[manifest.KindPod], c.kinds[manifest.KindStatefulSet]
+		pods, sets := c.kinds[scope{gk: manifest.KindPod}], c.kinds[scope{gk: manifest.KindStatefulSet}]
 		looks := 0
 		t.Cleanup(c.subscribe(func(string) { looks++ }))
 		if got := found(t, c); got != "StatefulSet/ns/s, s-0 of StatefulSet/ns/s" {
@@ -320,7 +320,7 @@ func TestAnOwnerThatHasItsLabelAgainIsNoStray(t *testing.T) {
 	labelled := set.DeepCopy()
 	labelled.SetResourceVersion("8")
 	labelled.SetLabels(map[string]string{manifest.LabelInstance: "i1", manifest.LabelInstallation: "a"})
-	if err := c.kinds[manifest.KindStatefulSet].Update(labelled); err != nil {
+	if err := c.kinds[scope{gk: manifest.KindStatefulSet}].Update(labelled); err != nil {
 		t.Fatal(err)
 	}
 
@@ -339,7 +339,7 @@ func TestAnOwnerThatItsWatchDeletedStaysGone(t *testing.T) {
 	c := listed(t, &namedObjects{}, "")
 	gk := schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 	old := workload(t, "StatefulSet", "db", "labels: {"+labelledI1+"}")
-	if err := c.kinds[gk].Bookmark("9"); err != nil { // it had version 7, and was deleted by 9
+	if err := c.kinds[scope{gk: gk}].Bookmark("9"); err != nil { // it had version 7, and was deleted by 9
 		t.Fatal(err)
 	}
 

@@ -26,19 +26,15 @@ func relistAfter() time.Duration { return relistLeast + rand.N(relistMost-relist
 const noSuchObject = "jibe-looks-for-the-resource-version"
 
 // setBack reports whether the server's store of the kind is behind the version, so that a watch from there would
-// wait in silence. It reads no object: a list of one that doesn't exist has the store's version.
-func setBack(ctx context.Context, api dynamic.NamespaceableResourceInterface, namespaced bool, version string) bool {
+// wait in silence. It lists objects of the one name: also where there is none, the list has the store's version.
+func setBack(ctx context.Context, from dynamic.ResourceInterface, name, version string) bool {
 	at := parseVersion(version)
 	if at == 0 {
 		return false
 	}
-	var from dynamic.ResourceInterface = api
-	if namespaced {
-		from = api.Namespace(metav1.NamespaceSystem)
-	}
 	asking, cancel := context.WithTimeout(ctx, identityPatience)
 	defer cancel()
-	list, err := from.List(asking, metav1.ListOptions{FieldSelector: "metadata.name=" + noSuchObject, Limit: 1})
+	list, err := from.List(asking, metav1.ListOptions{FieldSelector: "metadata.name=" + name, Limit: 1})
 	if err != nil {
 		return false // the watch meets the same server, and its error counts
 	}

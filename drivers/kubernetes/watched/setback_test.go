@@ -136,7 +136,7 @@ func watching(t *testing.T, f *fakeCluster) (c *Cache, notified func() int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = NewCache(client, oneKind{}, "", slog.New(slog.DiscardHandler))
+	c = NewCache(client, oneKind{}, "", nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(c.Close)
 
 	var mu sync.Mutex
@@ -294,7 +294,7 @@ func TestEventsOfAStoreThatWasSetBackAreListedAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := newCreationFailures(func(types.UID, string) {})
+				c := newCreationFailures("", func(types.UID, string) {})
 				go c.run(t.Context(), client)
 				synctest.Wait()
 				if c.of("d").message == "" {

@@ -43,15 +43,15 @@ func applied(kind, instance, installation string, fields map[string]any) *unstru
 }
 
 func TestASurveyNamesOnlyWhatThisInstallationMade(t *testing.T) {
-	c := NewCache(nil, noKinds{}, "a", slog.New(slog.DiscardHandler))
+	c := NewCache(nil, noKinds{}, "a", nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(c.Close)
 	for gk, list := range map[schema.GroupKind][]any{
 		manifest.KindConfigMap: {applied("ConfigMap", "ours", "a", nil), applied("ConfigMap", "former", "", nil), applied("ConfigMap", "theirs", "b", nil)},
 		manifest.KindPod:       {applied("Pod", "theirs", "", map[string]any{"spec": map[string]any{}})},
 		manifest.KindNamespace: {applied("Namespace", "gone", "a", nil)},
 	} {
-		k := &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}}
-		c.kinds[gk] = k
+		k := &kindCache{cache: c, scope: scope{gk: gk}, facts: map[string]*Fact{}}
+		c.kinds[scope{gk: gk}] = k
 		if err := k.Replace(list, "10"); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestWhatTakesDataAlongSaysSo(t *testing.T) {
 		f := FactOf("a", c.gk, c.u)
 
 		v := newView([]*Fact{f, owned})
-		v.creationFailure = newCreationFailures(func(types.UID, string) {}).of
+		v.creationFailure = newCreationFailures("", func(types.UID, string) {}).of
 		o := v.object(f)
 
 		if o.Data != c.want || o.Created.IsZero() {

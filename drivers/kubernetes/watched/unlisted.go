@@ -28,31 +28,32 @@ const (
 
 // outOfSight is a kind that can't be seen now.
 type outOfSight struct {
-	gk    schema.GroupKind
+	scope
 	since time.Time
 	tried time.Time // when it was last asked for in vain
 	err   error     // nil while its first list is awaited
 }
 
-// lacking returns a kind that is needed and can't be seen, and one whose first list is awaited; nil for none.
-// c.mu is held.
-func (c *Cache) lacking(needed map[schema.GroupKind]bool) (failed, pending *outOfSight) {
+// lacking returns a kind that is needed in one of the namespaces and can't be seen, and one whose first list is
+// awaited; nil for none. c.mu is held.
+func (c *Cache) lacking(needed map[schema.GroupKind]bool, namespaces []string) (failed, pending *outOfSight) {
 	for gk, need := range needed {
-		k := c.kinds[gk]
-		if k == nil || k.err == nil && k.synced {
-			continue
-		}
-		at := &outOfSight{gk, k.since, k.tried, k.err}
-		throttled := apierrors.IsTooManyRequests(k.err) && time.Since(k.since) < unlistedAfter // it asked to be asked again
-		switch {
-		case throttled && k.synced:
-		case k.err == nil, throttled:
-			if pending == nil || at.patience() < pending.patience() {
-				pending = at
+		for k := range c.within(gk, namespaces) {
+			if k.err == nil && k.synced {
+				continue
 			}
-		case need || !isForbidden(k.err):
-			if failed == nil || manifest.KindName(gk) < manifest.KindName(failed.gk) { // always the same one of several
-				failed = at
+			at := &outOfSight{k.scope, k.since, k.tried, k.err}
+			throttled := apierrors.IsTooManyRequests(k.err) && time.Since(k.since) < unlistedAfter // it asked to be asked again
+			switch {
+			case throttled && k.synced:
+			case k.err == nil, throttled:
+				if pending == nil || at.patience() < pending.patience() {
+					pending = at
+				}
+			case need || !isForbidden(k.err):
+				if failed == nil || at.String() < failed.String() { // always the same one of several
+					failed = at
+				}
 			}
 		}
 	}
@@ -82,6 +83,9 @@ func (c *Cache) unlisted(ctx context.Context, k *outOfSight) error {
 	err := k.err
 	if err == nil {
 		err = fmt.Errorf("no answer to the list since %s", k.since.UTC().Format(time.RFC3339))
+	}
+	if k.namespace != "" {
+		err = fmt.Errorf("namespace %s: %w", k.namespace, err)
 	}
 	if !k.awaited() && c.answers(ctx, k.since) {
 		return &drivers.UnlistedError{Kind: manifest.KindName(k.gk), Since: k.since, Err: err}

@@ -103,7 +103,7 @@ func (g *gadgetCluster) cache(t *testing.T) (c *Cache, told func() int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = NewCache(client, g, "", slog.New(slog.DiscardHandler))
+	c = NewCache(client, g, "", nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(c.Close)
 
 	var mu sync.Mutex

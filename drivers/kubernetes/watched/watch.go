@@ -63,7 +63,7 @@ func (k *kindCache) relist() {
 	}
 }
 
-// follow lists the kind and watches it until ctx ends. Of all objects of
+// follow lists the kind and watches it, in its scope, until ctx ends. Of all objects of
 // the kind, only those that carry an instance's label cross the wire, unless those of
 // others matter to instances.
 func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mapping *meta.RESTMapping) {
@@ -71,13 +71,13 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 	if manifest.InfoOf(k.gk).Shared || k.gk == manifest.KindAutoscaler || k.gk == manifest.KindStorage {
 		selector = ""
 	}
-	api := client.Resource(mapping.Resource)
+	field := k.fieldSelector()
 	lw := &clientcache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
+			o.LabelSelector, o.FieldSelector = selector, field
 			o.ResourceVersion = newest
 			ctx, answered := withOnce(ctx)
-			list, err := api.List(ctx, o)
+			list, err := k.resource(client, mapping).List(ctx, o)
 			switch {
 			case apierrors.IsNotFound(err):
 				err = k.missing(mapping, err)
@@ -88,13 +88,13 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
+			o.LabelSelector, o.FieldSelector = selector, field
 			ctx, answered := withOnce(ctx)
 			begin := k.resume
 			if o.SendInitialEvents != nil && *o.SendInitialEvents {
 				begin = k.begin
 			}
-			w, err := begin(ctx, api, mapping, o)
+			w, err := begin(ctx, client, mapping, o)
 			if err != nil {
 				answered.wait(ctx)
 			}
@@ -103,7 +103,7 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 	}
 	quiet := logr.Discard()
 	clientcache.NewReflectorWithOptions(lw, nil, k, clientcache.ReflectorOptions{
-		Name: "jibe " + k.gk.Kind, Logger: &quiet,
+		Name: "jibe " + k.String(), Logger: &quiet,
 		// client-go would wait up to a minute before it looks at a VIM that is back,
 		// or has granted the right that was missing: operations wait for this.
 		Backoff: &wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: 20, Factor: 1.5, Jitter: 0.2},
@@ -111,9 +111,9 @@ func (k *kindCache) follow(ctx context.Context, client dynamic.Interface, mappin
 }
 
 // begin begins a watch that is a list in other clothes: Replace notes when it is complete.
-func (k *kindCache) begin(ctx context.Context, api dynamic.NamespaceableResourceInterface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
+func (k *kindCache) begin(ctx context.Context, client dynamic.Interface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
 	o.ResourceVersion = newest
-	w, err := api.Watch(ctx, o)
+	w, err := k.resource(client, mapping).Watch(ctx, o)
 	if err != nil || closed(w) {
 		return w, k.failed(ctx, mapping, err)
 	}
@@ -126,12 +126,12 @@ const newest = ""
 
 // resume goes on with a watch where the last one ended, unless the server may have other facts by now than those that
 // were seen: then all is listed again.
-func (k *kindCache) resume(ctx context.Context, api dynamic.NamespaceableResourceInterface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
-	if setBack(ctx, api, mapping.Scope.Name() == meta.RESTScopeNameNamespace, o.ResourceVersion) {
-		k.cache.log.Warn("the VIM's store was set back, as after a restore: all objects are listed again", "kind", k.gk.Kind, "version", o.ResourceVersion)
+func (k *kindCache) resume(ctx context.Context, client dynamic.Interface, mapping *meta.RESTMapping, o metav1.ListOptions) (watch.Interface, error) {
+	if from, name := k.probe(client, mapping); setBack(ctx, from, name, o.ResourceVersion) {
+		k.cache.log.Warn("the VIM's store was set back, as after a restore: all objects are listed again", "kind", k.String(), "version", o.ResourceVersion)
 		return nil, k.again()
 	}
-	w, err := api.Watch(ctx, o)
+	w, err := k.resource(client, mapping).Watch(ctx, o)
 	if err != nil || closed(w) {
 		return w, k.failed(ctx, mapping, err)
 	}
@@ -185,7 +185,7 @@ func (k *kindCache) missing(mapping *meta.RESTMapping, err error) error {
 	case failed != nil:
 		k.failing(failed)
 	case now.Resource != mapping.Resource:
-		k.cache.log.Info("a kind is served in another version by now", "kind", k.gk.Kind, "was", mapping.Resource.Version, "is", now.Resource.Version)
+		k.cache.log.Info("a kind is served in another version by now", "kind", k.String(), "was", mapping.Resource.Version, "is", now.Resource.Version)
 		return k.again()
 	case empty:
 		_ = k.Replace(nil, "") // its definition has just come, or is just going
