@@ -48,3 +48,27 @@ func TestAVIMMayUseThePodsServiceAccountOnlyWhereTheHostSaysSo(t *testing.T) {
 		t.Errorf("outside of a cluster: %v", err)
 	}
 }
+
+func TestThePodsServiceAccountHasItsNamespaces(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "token"), "tok-1\n")
+	write(t, filepath.Join(dir, "ca.crt"), "-----BEGIN CERTIFICATE-----\n")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	k, err := open(t, t.TempDir()).With(secret.Reach{Dirs: []string{t.TempDir()}, ServiceAccount: dir, Namespaces: []string{"edge", "vnfs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for file, want := range map[string]string{"": "edge vnfs", "vnfs": "vnfs"} {
+		v, err := k.ResolveVIM(&desired.VIM{Name: "here", Type: desired.VIMKubernetes, InCluster: true, Namespaces: strings.Fields(file)})
+		if err != nil || strings.Join(v.Namespaces, " ") != want {
+			t.Errorf("%q: %v, %v, want %s", file, v.Namespaces, err, want)
+		}
+	}
+	_, err = k.ResolveVIM(&desired.VIM{Name: "here", Type: desired.VIMKubernetes, InCluster: true, Namespaces: []string{"vnfs", "x"}})
+	no, ok := errors.AsType[*secret.ForbiddenError](err)
+	if !ok || no.Field != "namespaces" || !strings.Contains(no.Reason, "not in x") || !strings.Contains(no.Remedy, "--in-cluster-namespaces") {
+		t.Errorf("a namespace in which it has no rights: %v", err)
+	}
+}

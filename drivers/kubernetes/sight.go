@@ -24,8 +24,8 @@ import (
 
 // Look connects to the cluster, and asks for the rights that the driver needs for the kinds that
 // packages are usually made of: to read them in all namespaces, and to write them in all or, where
-// the credentials may write workloads in some alone, in those. It lists the other kinds that instances have.
-// It changes nothing. The error says why the
+// the credentials may write workloads in some alone, in those; where the VIM names namespaces, in these alone. It lists
+// the other kinds that instances have. It changes nothing. The error says why the
 // cluster can't be reached or doesn't take the credentials.
 func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error) {
 	config, err := restConfig(vim, o.KubeconfigExec)
@@ -57,11 +57,15 @@ func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error
 		return s, err
 	}
 	rights := sightOfRights{reviews.SelfSubjectAccessReviews(), objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})}
-	if err := rights.look(ctx, &s); err != nil {
+	look := rights.look
+	if len(vim.Namespaces) > 0 {
+		look = func(ctx context.Context, s *drivers.Sight) error { return rights.lookIn(ctx, s, vim.Namespaces) }
+	}
+	if err := look(ctx, &s); err != nil {
 		return s, err
 	}
 	s.Account = ownAccount(ctx, objects)
-	kinds, err := newSightOfKinds(config, client)
+	kinds, err := newSightOfKinds(config, client, vim.Namespaces)
 	if err != nil {
 		return s, err
 	}

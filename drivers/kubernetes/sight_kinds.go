@@ -37,9 +37,10 @@ const (
 type sightOfKinds struct {
 	objects metadata.Interface
 	mapper  *mapper
+	places  []string // the namespaces that the VIM is used in; "" is all
 }
 
-func newSightOfKinds(config *rest.Config, client *http.Client) (sightOfKinds, error) {
+func newSightOfKinds(config *rest.Config, client *http.Client, places []string) (sightOfKinds, error) {
 	disco, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	if err != nil {
 		return sightOfKinds{}, err
@@ -48,7 +49,10 @@ func newSightOfKinds(config *rest.Config, client *http.Client) (sightOfKinds, er
 	if err != nil {
 		return sightOfKinds{}, err
 	}
-	return sightOfKinds{objects, &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}}, nil
+	if len(places) == 0 {
+		places = []string{metav1.NamespaceAll}
+	}
+	return sightOfKinds{objects, &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, places}, nil
 }
 
 // look tells in s of kinds that can't be listed.
@@ -83,21 +87,24 @@ func (k sightOfKinds) look(ctx context.Context, s *drivers.Sight) error {
 // kinds are the names of the unusual kinds that instances have, as their inventories say.
 func (k sightOfKinds) kinds(ctx context.Context) ([]string, error) {
 	var names []string
-	page := metav1.ListOptions{LabelSelector: manifest.LabelInstance, Limit: sightPage}
-	for range sightPages {
-		list, err := k.objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).List(ctx, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range list.Items {
-			if listed := x.Annotations[manifest.AnnotationKinds]; listed != "" {
-				names = append(names, strings.Split(listed, ",")...)
+	configMaps := k.objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	for _, place := range k.places {
+		page := metav1.ListOptions{LabelSelector: manifest.LabelInstance, Limit: sightPage}
+		for range sightPages {
+			list, err := configMaps.Namespace(place).List(ctx, page)
+			if err != nil {
+				return nil, err
 			}
-		}
-		slices.Sort(names)
-		names = slices.Compact(names)
-		if page.Continue = list.Continue; page.Continue == "" {
-			break
+			for _, x := range list.Items {
+				if listed := x.Annotations[manifest.AnnotationKinds]; listed != "" {
+					names = append(names, strings.Split(listed, ",")...)
+				}
+			}
+			slices.Sort(names)
+			names = slices.Compact(names)
+			if page.Continue = list.Continue; page.Continue == "" {
+				break
+			}
 		}
 	}
 	return names[:min(len(names), mostKinds)], nil
@@ -115,7 +122,16 @@ func (k sightOfKinds) unlisted(ctx context.Context, gk schema.GroupKind) error {
 
 	asking, cancel := context.WithTimeout(watched.Once(ctx), kindPatience)
 	defer cancel()
-	_, err = k.objects.Resource(mapping.Resource).List(asking, metav1.ListOptions{LabelSelector: manifest.LabelInstance, Limit: sightPage})
+	places := k.places
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		places = []string{metav1.NamespaceAll}
+	}
+	for _, place := range places {
+		_, err = k.objects.Resource(mapping.Resource).Namespace(place).List(asking, metav1.ListOptions{LabelSelector: manifest.LabelInstance, Limit: sightPage})
+		if err != nil {
+			break
+		}
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

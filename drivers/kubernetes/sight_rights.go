@@ -20,10 +20,11 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// permission is a verb on a resource, in a namespace or, where it is "", in all of them.
+// permission is a verb on a resource, in a namespace or, where it is "", in all of them. A name is that of the
+// only object that it is for.
 type permission struct {
-	resource        schema.GroupResource
-	verb, namespace string
+	resource              schema.GroupResource
+	verb, namespace, name string
 }
 
 // The verbs that the driver uses: it reads from watches and asks again for single objects; what it
@@ -50,9 +51,9 @@ const (
 	mostNamespaces, mostExamined = 500, 10
 )
 
-// wanted are the rights that the driver needs for the kinds that packages are usually made of: what
-// it reads is in all namespaces, as a kind is watched once, and what it writes where VNFs may be.
-func wanted() (reads, writes []permission) {
+// wanted are the rights that the driver needs for the kinds that packages are usually made of: reads and writes of
+// what is in namespaces, and reads of what is in none.
+func wanted() (reads, writes, cluster []permission) {
 	add := func(list *[]permission, resource schema.GroupResource, verbs ...string) {
 		for _, verb := range verbs {
 			*list = append(*list, permission{resource: resource, verb: verb})
@@ -68,12 +69,14 @@ func wanted() (reads, writes []permission) {
 			add(&writes, plural.GroupResource(), writing...)
 		}
 	}
-	add(&reads, schema.GroupResource{Resource: "namespaces"}, "get")       // which cluster it is
 	add(&reads, schema.GroupResource{Resource: "events"}, "list", "watch") // why something isn't ready
-	add(&reads, schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list", "watch")
-	add(&reads, schema.GroupResource{Group: manifest.KindStorage.Group, Resource: "storageclasses"}, "list", "watch") // which claims wait for a pod
-	return reads, writes
+	add(&cluster, namespaceResource, "get")                                // which cluster it is
+	add(&cluster, schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list", "watch")
+	add(&cluster, schema.GroupResource{Group: manifest.KindStorage.Group, Resource: "storageclasses"}, "list", "watch") // which claims wait for a pod
+	return reads, writes, cluster
 }
+
+var namespaceResource = schema.GroupResource{Resource: "namespaces"}
 
 // sightOfRights is how the rights of credentials are looked at.
 type sightOfRights struct {
@@ -81,10 +84,10 @@ type sightOfRights struct {
 	namespaces dynamic.ResourceInterface
 }
 
-// look tells of the rights in s.
+// look tells of the rights in s, where a kind is watched once for the whole cluster.
 func (r sightOfRights) look(ctx context.Context, s *drivers.Sight) error {
-	reads, writes := wanted()
-	unread, err := r.missing(ctx, reads)
+	reads, writes, cluster := wanted()
+	unread, err := r.missing(ctx, slices.Concat(reads, cluster))
 	if err != nil {
 		return err
 	}
@@ -106,6 +109,54 @@ func (r sightOfRights) look(ctx context.Context, s *drivers.Sight) error {
 			}
 		}
 	}
+	withhold(s, unread, unwritten)
+	return nil
+}
+
+// lookIn tells of the rights in s, where the VIM is used in these namespaces alone.
+func (r sightOfRights) lookIn(ctx context.Context, s *drivers.Sight, places []string) error {
+	reads, writes, cluster := wanted()
+	identity := permission{resource: namespaceResource, verb: "get", name: metav1.NamespaceSystem}
+	cluster = slices.DeleteFunc(cluster, func(p permission) bool { return p.resource == namespaceResource })
+	cluster = append(cluster, identity)
+	for _, place := range places {
+		for _, verb := range []string{"list", "watch"} {
+			cluster = append(cluster, permission{resource: namespaceResource, verb: verb, name: place})
+		}
+	}
+	s.Notes = append(s.Notes, "it is used in "+some(places)+" alone")
+
+	unread, err := r.missing(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(unread, identity) {
+		s.Notes = append(s.Notes, "which cluster answers can't be seen without a right to get namespace "+metav1.NamespaceSystem+": another one at the address wouldn't be noticed")
+	}
+	examined := places[:min(len(places), mostExamined)]
+	inPlaces, err := r.missingIn(ctx, reads, examined)
+	if err != nil {
+		return err
+	}
+	unwritten, err := r.missingIn(ctx, writes, examined)
+	if err != nil {
+		return err
+	}
+
+	everywhere := permission{resource: schema.GroupResource{Resource: "secrets"}, verb: "list"}
+	beyond, err := r.missing(ctx, []permission{everywhere})
+	if err != nil {
+		return err
+	}
+	if len(beyond) == 0 {
+		s.Notes = append(s.Notes, "its credentials may read the Secrets of all namespaces, which isn't needed")
+	}
+	withhold(s, slices.Concat(unread, inPlaces), unwritten)
+	return nil
+}
+
+// withhold tells in s of rights that are missing, and, where they are withheld as a whole, of what packages can't bring.
+func withhold(s *drivers.Sight, unread, unwritten []permission) {
 	var without []string
 	for _, resource := range onDemand {
 		if mayNothing(unwritten, []schema.GroupResource{resource}) {
@@ -118,7 +169,6 @@ func (r sightOfRights) look(ctx context.Context, s *drivers.Sight) error {
 		s.Notes = append(s.Notes, "packages can't bring "+strings.Join(without, ", "))
 	}
 	s.Lacking, s.Unwritten = told(unread), told(unwritten)
-	return nil
 }
 
 // mayNothing says whether no right to write the resources is left anywhere.
@@ -145,7 +195,7 @@ func (r sightOfRights) places(ctx context.Context) (places []string, known bool,
 	var asked []permission
 	for i := range list.Items {
 		for _, resource := range workloads {
-			asked = append(asked, permission{resource, "patch", list.Items[i].GetName()})
+			asked = append(asked, permission{resource: resource, verb: "patch", namespace: list.Items[i].GetName()})
 		}
 	}
 	refused, err := r.missing(ctx, asked)
@@ -197,7 +247,7 @@ func (r sightOfRights) missing(ctx context.Context, rights []permission) ([]perm
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			answer, err := r.reviews.Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.verb, Group: p.resource.Group, Resource: p.resource.Resource, Namespace: p.namespace},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.verb, Group: p.resource.Group, Resource: p.resource.Resource, Namespace: p.namespace, Name: p.name},
 			}}, metav1.CreateOptions{})
 			mu.Lock()
 			defer mu.Unlock()
@@ -217,6 +267,9 @@ func told(rights []permission) []string {
 	verbs := map[string][]string{}
 	for _, p := range rights {
 		what := p.resource.String()
+		if p.name != "" {
+			what += " " + p.name
+		}
 		if p.namespace != "" {
 			what += " in namespace " + p.namespace
 		}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/kubeenv"
@@ -36,6 +37,7 @@ type account struct {
 	admin                        *kubernetes.Clientset
 	own                          *rest.Config // by the account's token
 	system, vnfs, other, tenants string       // namespaces: of Jibe, of VNFs, of others, of accounts of projects
+	names                        []string     // namespaces.names, where VNFs are in these alone
 }
 
 // installRights installs what the chart renders of rights for the values, in which NAMES stand for the namespaces.
@@ -52,9 +54,15 @@ func installRights(t *testing.T, values string) account {
 		*ns = kubeenv.Namespace(t, kubeconfig)
 	}
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer("VNFS", a.vnfs, "TENANTS", a.tenants).Replace(values)), 0o644); err != nil {
+	text := strings.NewReplacer("VNFS", a.vnfs, "TENANTS", a.tenants).Replace(values)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	var given struct{ Namespaces struct{ Names []string } }
+	if err := yaml.Unmarshal([]byte(text), &given); err != nil {
+		t.Fatal(err)
+	}
+	a.names = given.Namespaces.Names
 	server := clientOf(t, kubeconfig)
 	for _, obj := range render(t, a.system, file) {
 		if obj.GetKind() != "ServiceAccount" && obj.GroupVersionKind().Group != rbacv1.GroupName || obj.GetAnnotations()["helm.sh/hook"] != "" {
@@ -149,10 +157,20 @@ func (a account) serves(files map[string]string) *process.Server {
 		a.Fatal(err)
 	}
 	s := process.Start(a, a.TempDir())
-	all := map[string]string{"vims/own.yaml": s.Keep(a, "type: kubernetes\ndefault: true\nkubeconfig: file:"+kubeconfig+"\n")}
+	all := map[string]string{"vims/own.yaml": s.Keep(a, vimFile(kubeconfig, a.names...))}
 	maps.Copy(all, files)
 	s.PushFiles(a, all)
 	return s
+}
+
+// vimFile is the cluster of the kubeconfig as a VIM, in these namespaces alone where any are given, as
+// --in-cluster-namespaces has it for the cluster of Jibe's own pod.
+func vimFile(kubeconfig string, namespaces ...string) string {
+	text := "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"
+	if len(namespaces) > 0 {
+		text += "namespaces: [" + strings.Join(namespaces, ", ") + "]\n"
+	}
+	return text
 }
 
 // examined is what jibe doctor says of the VIM.
@@ -194,24 +212,28 @@ func TestTheRightsOfTheChartAreEnoughForJibeAndNoMore(t *testing.T) {
 		{
 			name: "in namespaces", values: "namespaces: {names: [VNFS]}",
 			passed: []string{
-				"GET /api/v1/pods", "GET /apis/apps/v1/deployments?watch=1&timeoutSeconds=1", "GET /api/v1/secrets", "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+				"GET /api/v1/namespaces/VNFS/pods", "GET /apis/apps/v1/namespaces/VNFS/deployments?watch=1&timeoutSeconds=1", "GET /api/v1/namespaces/VNFS/secrets",
+				"GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions", "GET /apis/storage.k8s.io/v1/storageclasses",
+				"GET /api/v1/namespaces/kube-system", "GET /api/v1/namespaces?fieldSelector=metadata.name=VNFS",
 				"POST /apis/apps/v1/namespaces/VNFS/deployments", "PATCH /api/v1/namespaces/VNFS/secrets/x", "DELETE /api/v1/namespaces/VNFS/pods/x",
 			},
 			refused: []string{
+				"GET /api/v1/pods", "GET /apis/apps/v1/deployments?watch=1&timeoutSeconds=1", "GET /api/v1/events", "GET /api/v1/namespaces", "GET /api/v1/namespaces/OTHER",
+				"GET /api/v1/secrets", "GET /api/v1/namespaces/OTHER/secrets", "GET /api/v1/namespaces/OTHER/secrets/x", "GET /api/v1/namespaces/SYSTEM/secrets", "GET /api/v1/namespaces/kube-system/secrets",
 				"POST /apis/apps/v1/namespaces/OTHER/deployments", "PATCH /api/v1/namespaces/OTHER/secrets/x", "DELETE /api/v1/namespaces/OTHER/pods/x",
 				"PATCH /api/v1/namespaces/SYSTEM/secrets/x", "DELETE /api/v1/namespaces/SYSTEM/pods/x", "DELETE /apis/apps/v1/namespaces/SYSTEM/statefulsets/x",
 			},
-			doctor: []string{"it may write in namespace VNFS alone", noRoles}, smoke: true,
+			doctor: []string{"it is used in namespace VNFS alone", noRoles}, smoke: true,
 		},
 		{
 			name: "in the whole cluster", values: "namespaces: {scope: cluster}",
-			passed: []string{"POST /apis/apps/v1/namespaces/OTHER/deployments", "PATCH /api/v1/namespaces/OTHER/secrets/x"},
+			passed: []string{"POST /apis/apps/v1/namespaces/OTHER/deployments", "PATCH /api/v1/namespaces/OTHER/secrets/x", "GET /api/v1/secrets"},
 			doctor: []string{noRoles}, smoke: true, // rbac.roles has to say so, also here
 		},
 		{
 			name: "without secrets", values: "namespaces: {names: [VNFS]}\nrbac: {secrets: false}",
 			refused: []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/OTHER/secrets/x", "GET /api/v1/namespaces/VNFS/secrets", "PATCH /api/v1/namespaces/VNFS/secrets/x"},
-			doctor:  []string{"it may write in namespace VNFS alone", "packages can't bring secrets, roles.rbac.authorization.k8s.io"},
+			doctor:  []string{"it is used in namespace VNFS alone", "packages can't bring secrets, roles.rbac.authorization.k8s.io"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -255,26 +277,29 @@ func TestARightThatTheChartGivesAndSomebodyTookAwayIsAWarning(t *testing.T) {
 	if state, means := examined(t, s); state != "ok" || strings.Contains(means, "can't bring") {
 		t.Errorf("before: %s, %s", state, means)
 	}
-	roles, global := a.admin.RbacV1().ClusterRoles(), a.system+":"+release
+	global := a.system + ":" + release
 	for kind, alter := range map[string]func(*rbacv1.PolicyRule){
-		"read": func(r *rbacv1.PolicyRule) {
+		"reads": func(r *rbacv1.PolicyRule) {
 			r.Resources = slices.DeleteFunc(r.Resources, func(name string) bool { return name == "replicasets" || name == "endpointslices" || name == "events" })
 		},
-		"write": func(r *rbacv1.PolicyRule) {
+		"writes": func(r *rbacv1.PolicyRule) {
 			r.Resources = slices.DeleteFunc(r.Resources, func(name string) bool { return name == "services" })
 		},
 	} {
-		role, err := roles.Get(t.Context(), global+":"+kind, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range role.Rules {
-			if alter(&role.Rules[i]); len(role.Rules[i].Resources) == 0 {
-				role.Rules[i].Resources = []string{"nothing"}
+		for _, namespace := range a.names {
+			roles := a.admin.RbacV1().Roles(namespace)
+			role, err := roles.Get(t.Context(), global+":"+kind, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
+			for i := range role.Rules {
+				if alter(&role.Rules[i]); len(role.Rules[i].Resources) == 0 {
+					role.Rules[i].Resources = []string{"nothing"}
+				}
+			}
+			if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	says := func(want ...string) {
@@ -298,12 +323,17 @@ func TestARightThatTheChartGivesAndSomebodyTookAwayIsAWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("services in namespace " + a.tenants + " (create, delete, patch)")
-	for _, binding := range [][2]string{{a.vnfs, "more"}, {a.vnfs, global + ":write"}, {a.tenants, global + ":write"}} {
+	for _, binding := range [][2]string{{a.vnfs, "more"}, {a.vnfs, global + ":writes"}, {a.tenants, global + ":writes"}} {
 		if err := a.admin.RbacV1().RoleBindings(binding[0]).Delete(t.Context(), binding[1], metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	says("deployments.apps (create, delete, patch)")
+	// A VIM whose cluster doesn't say which one it is.
+	if err := a.admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), global+":read", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	says("which cluster answers can't be seen", "namespaces kube-system (get)", "storageclasses.storage.k8s.io (list, watch)")
 }
 
 func TestAProjectWritesAsTheAccountThatTheChartLetsJibeBe(t *testing.T) {
@@ -348,7 +378,7 @@ func TestAProjectWritesAsTheAccountThatTheChartLetsJibeBe(t *testing.T) {
 	}
 	s := a.serves(map[string]string{"projects/core.yaml": "instances: [core]\nvims: [own]\nrepositories: [packages]\nnamespaces: [" + a.vnfs + "]\nimpersonate: {serviceAccount: " + a.tenants + "/core}\n"})
 	// Where all that writes is accounts of projects, Jibe's own needs no right to.
-	if err := a.admin.RbacV1().RoleBindings(a.vnfs).Delete(t.Context(), a.system+":"+release+":write", metav1.DeleteOptions{}); err != nil {
+	if err := a.admin.RbacV1().RoleBindings(a.vnfs).Delete(t.Context(), a.system+":"+release+":writes", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	kit.Until(t, "it may write nothing by itself", func() bool { return a.refused("POST /api/v1/namespaces/VNFS/configmaps", "") })

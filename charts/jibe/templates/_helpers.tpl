@@ -139,7 +139,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- fail "tls.certManager.issuerRef.name: name the Issuer or ClusterIssuer that signs the certificate" -}}
 {{- end -}}
 {{- if and (eq .Values.namespaces.scope "namespaces") .Values.vim.inCluster (not .Values.namespaces.names) -}}
-{{- fail "namespaces.names: name the namespaces in which VNFs may be, or set namespaces.scope to cluster" -}}
+{{- fail "namespaces.names: name the namespaces in which VNFs may be, or set namespaces.scope to cluster, by which Jibe reads and writes in all, Secrets included" -}}
 {{- end -}}
 {{- if has .Release.Namespace .Values.namespaces.names -}}
 {{- fail (printf "namespaces.names: %s is the namespace of Jibe itself, in which no VNF may be: name another, or install Jibe elsewhere" .Release.Namespace) -}}
