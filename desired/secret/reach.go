@@ -101,7 +101,7 @@ func (k *Keeper) With(r Reach) (*Keeper, error) {
 	if len(dirs) == 0 {
 		dirs = []string{filepath.Join(k.dir, DefaultDir)}
 	}
-	return &Keeper{keys: k.keys, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec, SkipVerification: r.SkipVerification, ServiceAccount: r.ServiceAccount}}, nil
+	return &Keeper{keys: k.keys, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec, SkipVerification: r.SkipVerification, ServiceAccount: r.ServiceAccount, Namespaces: slices.Clone(r.Namespaces)}}, nil
 }
 
 // PermitConnection says whether the connection may be used as it is; it reads nothing. The
