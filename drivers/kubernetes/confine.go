@@ -14,8 +14,8 @@ import (
 func (d *Driver) Confine(r drivers.Rendering) []drivers.Violation {
 	found := d.checker.Check(formOf(r), r.Source.Bounds)
 	if form := formOf(r); form != nil {
-		if key, why := d.outside(form.Desired.Objects); why != "" {
-			found = append(found, drivers.Violation{File: form.Files[key], Object: key, Rule: drivers.RuleVIM, Detail: why})
+		if key, where := d.outside(form.Desired.Objects); where != "" {
+			found = append(found, drivers.Violation{File: form.Files[key], Object: key, Rule: drivers.RuleVIM, Detail: d.unused(where)})
 		}
 	}
 	return found

@@ -1,10 +1,8 @@
 package kubernetes
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -20,17 +18,21 @@ func (d *Driver) unused(namespace string) string {
 	if len(d.vim.Namespaces) == 0 || slices.Contains(d.vim.Namespaces, namespace) {
 		return ""
 	}
-	more := "namespaces in " + desired.VIMFile(d.vim.Name)
-	if d.vim.InCluster {
-		more += ", or namespaces.names of the chart,"
-	}
-	return fmt.Sprintf("is in namespace %s, and VIM %s is used in %s alone: give params.namespace one of these, or have an administrator add it to %s and give the VIM's credentials the rights there",
-		namespace, d.vim.Name, some(d.vim.Namespaces), more)
+	return fmt.Sprintf("is in namespace %s, and VIM %s is used in %s alone: give params.namespace one of these, or %s",
+		namespace, d.vim.Name, some(d.vim.Namespaces), d.naming())
 }
 
-// outside returns the first of the objects that is in no namespace which the VIM is used in, and why that is wrong; ""
-// for none.
-func (d *Driver) outside(objects []plan.Object) (key, why string) {
+// naming is how another namespace is named.
+func (d *Driver) naming() string {
+	where := "namespaces in " + desired.VIMFile(d.vim.Name)
+	if d.vim.InCluster {
+		where += ", or to namespaces.names of the chart,"
+	}
+	return "have an administrator add it to " + where + " and give the VIM's credentials the rights there"
+}
+
+// outside returns the first of the objects that is in no namespace which the VIM is used in, and that namespace; "" for none.
+func (d *Driver) outside(objects []plan.Object) (key, where string) {
 	if len(d.vim.Namespaces) == 0 {
 		return "", ""
 	}
@@ -42,11 +44,11 @@ func (d *Driver) outside(objects []plan.Object) (key, why string) {
 		if namespace == "" || key != "" && x.Key > key {
 			continue
 		}
-		if reason := d.unused(namespace); reason != "" {
-			key, why = x.Key, reason
+		if !slices.Contains(d.vim.Namespaces, namespace) {
+			key, where = x.Key, namespace
 		}
 	}
-	return key, why
+	return key, where
 }
 
 // unseen returns the error of an instance that has, or had, something in a namespace which isn't watched; nil of all
@@ -63,10 +65,11 @@ func (d *Driver) unseen(r drivers.Rendering) error {
 		objects = []plan.Object{{Key: manifest.Key(manifest.KindPod, named, "any")}}
 	}
 
-	key, why := d.outside(objects)
-	if why == "" {
+	key, where := d.outside(objects)
+	if where == "" {
 		return nil
 	}
 	gk, _, _, _ := manifest.SplitKey(key)
-	return &drivers.UnlistedError{VIM: d.vim.Name, Kind: manifest.KindName(gk), Since: d.began, Err: errors.New(strings.TrimPrefix(why, "is "))}
+	return &drivers.UnlistedError{VIM: d.vim.Name, Kind: manifest.KindName(gk), Since: d.began, Err: fmt.Errorf(
+		"namespace %s isn't watched, as VIM %s is used in %s alone: %s", where, d.vim.Name, some(d.vim.Namespaces), d.naming())}
 }

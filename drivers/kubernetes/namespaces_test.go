@@ -89,7 +89,7 @@ func TestWhatIsInAnotherNamespaceIsOutOfSight(t *testing.T) {
 
 		var unlisted *drivers.UnlistedError
 		if !errors.As(err, &unlisted) || unlisted.VIM != "edge" || !errors.Is(err, drivers.ErrUnavailable) ||
-			!strings.Contains(err.Error(), "in namespace amf, and VIM edge is used in namespace other alone") {
+			!strings.Contains(err.Error(), "namespace amf isn't watched, as VIM edge is used in namespace other alone: have an administrator") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // instanceIn is a VNF in the namespace.
-func instanceIn(name, namespace, more string) map[string]string {
-	return map[string]string{"instances/" + name + "/vnf.yaml": "name: " + name + "\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: " + namespace + "}\n" + more}
+func instanceIn(name, namespace string) map[string]string {
+	return map[string]string{"instances/" + name + "/vnf.yaml": "name: " + name + "\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: " + namespace + "}\n"}
 }
 
 // By the Roles of two namespaces, which are all that the chart gives, VNFs of both go through their lives, and no Secret of
@@ -52,11 +52,11 @@ func TestANamespaceThatIsNamedNoMoreKeepsItsVNFs(t *testing.T) {
 	a := installRights(t, "namespaces: {names: [VNFS, TENANTS]}")
 	s := a.serves(nil)
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
-	s.PushFiles(t, instanceIn("web", a.vnfs, ""))
+	s.PushFiles(t, instanceIn("web", a.vnfs))
 	settled(t, s, 1)
 
 	d := process.NewWorkTree(t, s.Desired())
-	for path, text := range instanceIn("astray", a.other, "") {
+	for path, text := range instanceIn("astray", a.other) {
 		d.Write(path, text)
 	}
 	d.Commit("Run it elsewhere")
@@ -94,14 +94,14 @@ func TestANamespaceThatIsNamedNoMoreKeepsItsVNFs(t *testing.T) {
 
 	named("[" + a.tenants + "]")
 	kit.Eventually(t, func() error {
-		if said := note(); !strings.Contains(said, "in namespace "+a.vnfs) {
+		if said := note(); !strings.Contains(said, "namespace "+a.vnfs+" isn't watched") {
 			return fmt.Errorf("the problems are %q", said)
 		}
 		return nil
 	})
 	named("[" + a.tenants + ", " + a.vnfs + "]")
 	kit.Eventually(t, func() error {
-		if said := note(); strings.Contains(said, "in namespace "+a.vnfs) {
+		if said := note(); strings.Contains(said, "namespace "+a.vnfs+" isn't watched") {
 			return fmt.Errorf("the problem is still there: %q", said)
 		}
 		return nil
@@ -110,7 +110,10 @@ func TestANamespaceThatIsNamedNoMoreKeepsItsVNFs(t *testing.T) {
 	if is := deployments(); was == "" || is != was {
 		t.Errorf("its Deployments were %s, and are %s", was, is)
 	}
-	s.PushFiles(t, instanceIn("web", a.vnfs, "levels: {size: 1}\n"))
+	s.PushChange(t, clone, func(c *process.Clone) (map[string]string, error) {
+		text, err := c.Read("instances/web/vnf.yaml")
+		return map[string]string{"instances/web/vnf.yaml": text + "levels: {front: 1}\n"}, err
+	})
 	settled(t, s, 2)
 }
 
