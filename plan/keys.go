@@ -84,22 +84,25 @@ func (t Target) key() string {
 	return string(t)[:max(0, strings.LastIndex(string(t), atIncarnation))]
 }
 
+// hookNames are the names of the Vnflcm interface's operations, by the type of the operation.
+var hookNames = map[string]string{
+	"INSTANTIATE":     "instantiate",
+	"TERMINATE":       "terminate",
+	"SCALE":           "scale",
+	"SCALE_TO_LEVEL":  "scale_to_level",
+	"HEAL":            "heal",
+	"CHANGE_VNFPKG":   "change_current_package",
+	"CHANGE_EXT_CONN": "change_external_connectivity",
+	"CHANGE_FLAVOUR":  "change_flavour",
+	"OPERATE":         "operate",
+	"MODIFY_INFO":     "modify_information",
+}
+
 // HookName is the name of an operation's preamble ("start") or postamble
 // ("end") in the VNFD's Vnflcm interface (SOL001 clause 6.7), or "" for an
 // operation that has none.
 func HookName(operation string, rollback bool, side string) string {
-	base, ok := map[string]string{
-		"INSTANTIATE":     "instantiate",
-		"TERMINATE":       "terminate",
-		"SCALE":           "scale",
-		"SCALE_TO_LEVEL":  "scale_to_level",
-		"HEAL":            "heal",
-		"CHANGE_VNFPKG":   "change_current_package",
-		"CHANGE_EXT_CONN": "change_external_connectivity",
-		"CHANGE_FLAVOUR":  "change_flavour",
-		"OPERATE":         "operate",
-		"MODIFY_INFO":     "modify_information",
-	}[operation]
+	base, ok := hookNames[operation]
 	if !ok {
 		return ""
 	}

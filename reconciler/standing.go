@@ -1,9 +1,9 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -74,11 +74,12 @@ func (o *outside) list() []Problem {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var list []Problem
-	for _, id := range slices.Sorted(maps.Keys(o.judged)) {
-		if p := o.judged[id].problem; p != nil {
-			list = append(list, *p)
+	for _, v := range o.judged {
+		if v.problem != nil {
+			list = append(list, *v.problem)
 		}
 	}
+	slices.SortFunc(list, func(a, b Problem) int { return cmp.Compare(a.Instance, b.Instance) })
 	return list
 }
 
