@@ -34,6 +34,7 @@ type Reader struct {
 	git     git.Runner
 	branch  string
 	objects *git.Objects
+	commits *lru.Cache[git.Commit]
 	parsed  *lru.Cache[*desired.Instance] // by tree, and by directory where the id depends on it
 	granted *lru.Cache[*desired.Granted]  // by tree; nil where a directory has no granted.yaml
 	forms   *desired.Forms
@@ -52,6 +53,7 @@ func newReader(runner git.Runner, branch string, cacheBytes int) *Reader {
 		git:     runner,
 		branch:  branch,
 		objects: git.NewObjects(runner, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, cacheBytes/4),
+		commits: lru.New[git.Commit](1<<20, 1<<16),
 		parsed:  lru.New[*desired.Instance](cacheBytes/2, cacheBytes/8),
 		granted: lru.New[*desired.Granted](cacheBytes/8, cacheBytes/16),
 		forms:   desired.NewForms(cacheBytes / 8),
@@ -94,13 +96,16 @@ func (r *Reader) rootOf(ctx context.Context, commit string) (string, error) {
 }
 
 func (r *Reader) commit(ctx context.Context, hash string) (git.Commit, error) {
-	data, err := r.objects.Get(ctx, git.KindCommit, hash)
-	if err != nil {
-		return git.Commit{}, r.damaged("commit "+hash, err)
-	}
-	c, err := git.ParseCommit(data)
-	if err != nil {
-		return git.Commit{}, r.damaged("commit "+hash, err)
+	c, known := r.commits.Get(hash)
+	if !known {
+		data, err := r.objects.Get(ctx, git.KindCommit, hash)
+		if err != nil {
+			return git.Commit{}, r.damaged("commit "+hash, err)
+		}
+		if c, err = git.ParseCommit(data); err != nil {
+			return git.Commit{}, r.damaged("commit "+hash, err)
+		}
+		r.commits.Add(hash, c, len(data))
 	}
 	if len(c.Parents) > 0 {
 		first, err := r.cut.commits(r.git.Dir)
@@ -152,12 +157,14 @@ func (r *Reader) lookupPath(ctx context.Context, root, p string) (git.Entry, boo
 		if !e.IsDir() {
 			return git.Entry{}, false, nil
 		}
-		t, err := r.tree(ctx, e.Hash)
+		raw, err := r.objects.Get(ctx, git.KindTree, e.Hash)
 		if err != nil {
 			return git.Entry{}, false, err
 		}
 		var ok bool
-		if e, ok = t.Find(name); !ok {
+		if e, ok, err = git.FindEntry(raw, name); err != nil {
+			return git.Entry{}, false, fmt.Errorf("tree %s: %w", e.Hash, err)
+		} else if !ok {
 			return git.Entry{}, false, nil
 		}
 	}

@@ -41,15 +41,27 @@ type Tree struct {
 func ParseTree(raw []byte) (*Tree, error) {
 	t := &Tree{raw: raw, offs: make([]uint32, 0, len(raw)/36+1)}
 	for at := 0; at < len(raw); {
-		sp := bytes.IndexByte(raw[at:], ' ')
-		nul := bytes.IndexByte(raw[at:], 0)
-		if sp < 0 || nul < sp || at+nul+21 > len(raw) {
+		_, nul := entryAt(raw[at:])
+		if nul < 0 {
 			return nil, fmt.Errorf("malformed tree at byte %d", at)
 		}
 		t.offs = append(t.offs, uint32(at))
-		at += nul + 21
+		at += nul + 1 + hashSize
 	}
 	return t, nil
+}
+
+// hashSize is the length of an object's name in a tree, in bytes.
+const hashSize = 20
+
+// entryAt returns where the mode and the name of the entry end with which the rest of a tree begins: at a space, and at a
+// NUL, before the hash. nul is negative for what is no entry.
+func entryAt(rest []byte) (sp, nul int) {
+	sp, nul = bytes.IndexByte(rest, ' '), bytes.IndexByte(rest, 0)
+	if sp < 0 || nul < sp || nul+1+hashSize > len(rest) {
+		return 0, -1
+	}
+	return sp, nul
 }
 
 // Len is the number of entries.
@@ -64,7 +76,11 @@ func (t *Tree) end(i int) int {
 
 // At decodes the entry at i, in git's order.
 func (t *Tree) At(i int) Entry {
-	b := t.raw[t.offs[i]:t.end(i)]
+	return decodeEntry(t.raw[t.offs[i]:t.end(i)])
+}
+
+// decodeEntry decodes one entry.
+func decodeEntry(b []byte) Entry {
 	sp := bytes.IndexByte(b, ' ')
 	return Entry{
 		Mode: string(b[:sp]),
@@ -145,6 +161,23 @@ func (t *Tree) Find(name string) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
+}
+
+// FindEntry returns the entry of that name of an encoded tree, of whatever kind, without keeping where the others are.
+func FindEntry(raw []byte, name string) (Entry, bool, error) {
+	for at := 0; at < len(raw); {
+		sp, nul := entryAt(raw[at:])
+		if nul < 0 {
+			return Entry{}, false, fmt.Errorf("malformed tree at byte %d", at)
+		}
+		end := at + nul + 1 + hashSize
+		if string(raw[at+sp+1:at+nul]) == name {
+			return decodeEntry(raw[at:end]), true, nil
+		}
+		at = end
+	}
+
+	return Entry{}, false, nil
 }
 
 // clone returns a tree that splice may alter.

@@ -134,3 +134,26 @@ func TestACommitIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("a commit without a time is read as %+v, %v", c, err)
 	}
 }
+
+func TestAnEntryIsFoundWithoutParsingTheWholeTree(t *testing.T) {
+	t.Parallel()
+
+	hash := strings.Repeat("1f", 20)
+	raw := EncodeTree([]Entry{{ModeFile, "a", hash}, {ModeFile, "b.yaml", hash}, {ModeDir, "b", hash}, {ModeExec, "c", hash}})
+	tree, err := ParseTree(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, name := range []string{"a", "b", "b.yaml", "c", "", "d", "b.yam", "100644 a"} {
+		want, wantOK := tree.Find(name)
+		if got, ok, err := FindEntry(raw, name); err != nil || ok != wantOK || got != want {
+			t.Errorf("%q: %v, %v, %v; want %v, %v", name, got, ok, err, want, wantOK)
+		}
+	}
+	for _, cut := range []int{1, 8, len(raw) - 1} {
+		if _, ok, err := FindEntry(raw[:cut], "c"); ok || err == nil {
+			t.Errorf("%d bytes of a tree of %d: found %v, error %v", cut, len(raw), ok, err)
+		}
+	}
+}
