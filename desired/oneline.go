@@ -13,8 +13,12 @@ import (
 // counts for nothing, and shows all that it says.
 func OneLine(text []byte) string {
 	var compact bytes.Buffer
+	compact.Grow(len(text))
 	if json.Compact(&compact, text) != nil {
 		return ""
+	}
+	if oneLined(compact.Bytes()) { // as most is
+		return compact.String()
 	}
 	var b strings.Builder
 	space := false
@@ -29,4 +33,14 @@ func OneLine(text []byte) string {
 		space = c == ' '
 	}
 	return b.String()
+}
+
+// oneLined reports whether a text is printable ASCII in which no two spaces stand together.
+func oneLined(text []byte) bool {
+	for i, c := range text {
+		if c < ' ' || c > '~' || c == ' ' && i > 0 && text[i-1] == ' ' {
+			return false
+		}
+	}
+	return true
 }

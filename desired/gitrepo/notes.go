@@ -189,14 +189,18 @@ func (q *noteQueue) written() error {
 // Note appends a line to a commit's note, best effort: it waits a moment for
 // a batch to travel with, and then goes alone. A line that is there already isn't repeated.
 func (r *Repo) Note(commit, line string) {
-	if line = oneLine(line); git.IsHash(commit) && line != "" {
+	r.noteOneLine(commit, oneLine(line))
+}
+
+func (r *Repo) noteOneLine(commit, line string) {
+	if git.IsHash(commit) && line != "" {
 		r.notes.put(note{commit, line})
 	}
 }
 
 // Attest implements [desired.Repo]: it is Note of a line with facts, which [Repo.Evidence] reads again.
 func (r *Repo) Attest(commit, line string, facts []byte) {
-	r.Note(commit, r.noteLine(commit, line, facts))
+	r.noteOneLine(commit, r.noteLine(commit, line, facts))
 }
 
 // notesMove is a move of the notes' ref whose objects are in the batch's pack.

@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,9 @@ type noteJournal struct {
 	holds bool // the file exists
 }
 
+// journalBuffer is how much of the journal is written at once, in bytes.
+const journalBuffer = 64 << 10
+
 // add makes notes durable.
 func (j *noteJournal) add(notes []note) error {
 	if len(notes) == 0 {
@@ -30,12 +32,13 @@ func (j *noteJournal) add(notes []note) error {
 	if err != nil {
 		return fmt.Errorf("keep notes: %w", err)
 	}
-	var b bytes.Buffer
+	w := bufio.NewWriterSize(f, journalBuffer)
 	for _, n := range notes {
-		b.WriteString(n.commit + " " + n.line + "\n")
+		for _, s := range [...]string{n.commit, " ", n.line, "\n"} {
+			_, _ = w.WriteString(s) // Flush says what went wrong
+		}
 	}
-	_, err = f.Write(b.Bytes())
-	if err == nil {
+	if err = w.Flush(); err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {

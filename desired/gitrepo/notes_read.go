@@ -75,16 +75,20 @@ func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
 	if len(r.opt.Key) == 0 {
 		return nil, nil
 	}
-	note, err := r.noteBlob(ctx, commit)
-	if err != nil || note == "" {
-		return nil, err
-	}
 
 	n := &r.noted
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known, ok := n.entries[commit]
-	if !ok || known.push == nil && known.note != note {
+	if known.push != nil {
+		p := *known.push
+		return &p, nil
+	}
+	note, err := r.noteBlob(ctx, commit)
+	if err != nil || note == "" {
+		return nil, err
+	}
+	if !ok || known.note != note {
 		text, err := r.readNote(ctx, note)
 		switch {
 		case errors.Is(err, git.ErrTooLarge):
