@@ -13,7 +13,7 @@ import (
 // the instance that it belongs to. Requests of the API, which the tests make themselves, need none.
 type leased struct {
 	store.Store
-	t *testing.T
+	t testing.TB
 }
 
 func (l leased) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {

@@ -101,7 +101,7 @@ func (noSecrets) Connection(name string, c desired.VIMConnection) (drivers.VIM, 
 
 // world is a whole process but for the API, on real git and a real store.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	repo  *gitrepo.Repo
 	log   *oplog.Log
 	cloud *sim.Cloud
@@ -118,7 +118,7 @@ type world struct {
 	metrics *reconciler.Metrics
 }
 
-func newWorld(t *testing.T, conf func(*reconciler.Config)) *world {
+func newWorld(t testing.TB, conf func(*reconciler.Config)) *world {
 	t.Helper()
 	w := &world{t: t, cloud: sim.NewCloud(), data: t.TempDir(), conf: conf}
 	w.start()
@@ -290,7 +290,7 @@ func (w *world) passes() uint64 {
 }
 
 // passes is how many passes the metrics have counted.
-func passes(t *testing.T, m *reconciler.Metrics) (n uint64) {
+func passes(t testing.TB, m *reconciler.Metrics) (n uint64) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(m.Collectors()...)
