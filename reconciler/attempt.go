@@ -12,7 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/hooks"
-	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -65,15 +64,13 @@ func (a *attempt) tell(op *lcm.Operation) {
 	op.VIM = a.vim
 }
 
-// attempts carries the open operation of one instance on: it observes, plans, asks for the
-// grant and hands steps to the driver. How an attempt ends is for outcomes to say.
+// attempts does for the open operation of one instance what [Next] asks for: it observes, plans, records and
+// hands steps to the driver. How an attempt ends is for outcomes to record.
 type attempts struct {
 	id  string
 	log *slog.Logger
-	// needs has the operation wait for other instances before anything of it begins.
-	needs *needsGate
-	// proposals has one that is only proposed wait for its pull request.
-	proposals *proposalGate
+	// needs finds which other instances the operation has to wait for.
+	needs     *needsGate
 	tenure    tenure
 	oplog     *oplog.Log
 	repo      desired.Repo
@@ -93,151 +90,6 @@ type attempts struct {
 	traces    *traces
 	// failureGrace is how long a failure must stand before it is believed.
 	failureGrace time.Duration
-}
-
-// operate carries an open operation on until nothing is left but waiting.
-func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
-	if op.Proposed() {
-		if at, again, err := x.proposals.begin(ctx, op); !at || err != nil {
-			return again, err
-		}
-	} else if next, again, err := x.needs.pass(ctx, op); next == nil || err != nil {
-		return again, err
-	} else {
-		op = next
-	}
-	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
-	if op.Unproven && op.State != lcm.RollingBack {
-		return 0, x.outcomes.unproven(ctx, op)
-	}
-	pass := ctx
-	ctx = x.traces.at(pass, op)
-	record, err := x.oplog.Instance(ctx, x.id)
-	if err != nil {
-		return 0, fmt.Errorf("record of instance %s: %w", x.id, err)
-	}
-	a, err := x.begin(ctx, op, record)
-	if err != nil {
-		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
-	}
-	if err := x.sameVIMs(ctx, a, record); err != nil {
-		if err := x.anywayWithoutGone(ctx, a, record, err); err != nil {
-			return 0, x.outcomes.blind(ctx, a, err)
-		}
-	}
-	for range staleBatches {
-		ctx = x.traces.at(pass, a.op)
-		look, seeing := x.traces.Start(ctx, "observe", trace.Internal)
-		err := x.observe(look, a)
-		seeing.Stop(err != nil)
-		if err == nil {
-			err = x.sameVIMs(ctx, a, record) // once more: what was seen may be of another cluster at the same address
-		}
-		if err != nil {
-			return 0, x.outcomes.blind(ctx, a, err)
-		}
-		if err := x.outcomes.seen(ctx, a); err != nil {
-			return 0, err
-		}
-		_, planning := x.traces.Start(ctx, "plan", trace.Internal)
-		x.clocks.resume()
-		if a.op.Automatic {
-			// A repair isn't the heal that a spent tombstone once asked for: it must not
-			// run again the Job that this took down.
-			a.want.Condemned = a.seen.Unspent(a.want.Condemned)
-		}
-		if a.op.State == lcm.Starting {
-			a.journal = a.journal.Aim(a.want.Desired, a.seen)
-		}
-		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
-		planning.Stop(false)
-		if len(steps) > 0 && steps[0].Action == plan.Grant {
-			x.phases.enter(a.op, phaseGrant)
-			seeing.Keep()
-			planning.Keep()
-			ready, again, err := x.grants.obtain(ctx, a, func() error { return x.admission.admit(ctx, a, steps) })
-			if err != nil {
-				return 0, x.outcomes.giveUp(ctx, a, err)
-			}
-			if !ready {
-				return again, nil
-			}
-			if a.op.Proposed() {
-				if err := x.admission.admit(ctx, a, steps); err != nil {
-					return 0, x.outcomes.giveUp(ctx, a, err)
-				}
-				return 0, x.proposals.park(ctx, a)
-			}
-			if steps, err = x.grant(ctx, a, steps); err != nil {
-				return 0, x.outcomes.giveUp(ctx, a, err)
-			}
-			ctx = x.traces.at(pass, a.op) // it is in another state now
-		}
-		if a.op.Proposed() {
-			return 0, x.proposals.park(ctx, a)
-		}
-		steps, ready, again, err := x.hooks.unobservable(ctx, a, steps)
-		if err != nil || !ready {
-			return again, err
-		}
-		if len(steps) == 0 {
-			seeing.Keep()
-			planning.Keep()
-			return 0, x.outcomes.converged(ctx, a)
-		}
-		if a.op.Type == lcm.ModifyInfo && len(a.op.Journal.Issued) == 0 {
-			if err := x.admission.admit(ctx, a, steps); err != nil {
-				return 0, x.outcomes.giveUp(ctx, a, err)
-			}
-		}
-		batch := plan.Next(steps)
-		x.phases.enter(a.op, phaseOf(batch))
-		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
-		if done, err := x.outcomes.cancelled(ctx, a, waiting); done || err != nil {
-			return 0, err
-		}
-		if gone, err := x.givesWay(ctx, a, batch, waiting); gone || err != nil {
-			return 0, err
-		}
-		if waiting {
-			return x.wait(ctx, a, batch)
-		}
-		if x.deadlines.timeLeft(a.op) <= 0 {
-			return 0, x.outcomes.broke(ctx, a, causeTimeout, x.deadlines.overdue(a.op, batch, nil))
-		}
-		fresh, err := x.issue(ctx, a, batch)
-		if err != nil {
-			return 0, err
-		}
-		a.last = batch
-		switch times, wait := x.clocks.pace(fresh); {
-		case wait > 0:
-			return wait, nil
-		case a.contended && times > 0, a.op.Automatic && times > patientRepeats:
-			a.contended = true
-			return 0, x.outcomes.broke(ctx, a, causeConflict, x.outcomes.undone(a))
-		}
-		if err := x.tenure.held(); err != nil {
-			return 0, err
-		}
-		log.InfoContext(ctx, "steps started", "steps", describe(batch))
-		seeing.Keep()
-		planning.Keep()
-		began := time.Now()
-		doing, done := x.traces.Start(ctx, "do", trace.Internal)
-		err = a.drv.Do(doing, a.want, batch...)
-		done.End(err != nil)
-		x.traces.steps(batch, done, began, err != nil)
-		x.metrics.did(err, batch...)
-		x.clocks.begun(err == nil)
-		if err != nil {
-			return 0, x.outcomes.giveUp(ctx, a, err)
-		}
-		if err := x.done(ctx, a, batch); err != nil {
-			return 0, err
-		}
-	}
-	return stalePause, nil
 }
 
 // anywayWithoutGone has a termination go on that couldn't confirm its VIMs, where it can without those that are gone.
@@ -454,24 +306,6 @@ func describe(steps []plan.Step) []string {
 		ds = append(ds, s.String())
 	}
 	return ds
-}
-
-// wait decides how long to wait for the batch, or that it is in vain.
-func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
-	left := x.deadlines.timeLeft(a.op)
-	if left <= 0 {
-		return 0, x.outcomes.broke(ctx, a, causeTimeout, x.explained(ctx, a, batch))
-	}
-	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
-	if i < 0 {
-		x.clocks.stands("")
-		return left, nil
-	}
-	reason := batch[i].Object + ": " + batch[i].Failure
-	if stood := x.clocks.stands(reason); stood < x.failureGrace {
-		return min(left, x.failureGrace-stood), nil
-	}
-	return 0, x.outcomes.broke(ctx, a, causeVIM, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
 }
 
 // explained is overdue with what the VIM noted last of the object that was waited

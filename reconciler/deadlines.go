@@ -53,7 +53,12 @@ func (d deadlines) bound(ctx context.Context, op *lcm.Operation) (context.Contex
 
 // overdue says what was left, or what stood in the way, when the time was up.
 func (d deadlines) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm.ProblemDetails {
-	detail := fmt.Sprintf("not done within %s", d.timeout(op))
+	return overdue(op, d.timeout(op), batch, trouble)
+}
+
+// overdue says what was left, or what stood in the way, when an attempt took longer than the limit.
+func overdue(op *lcm.Operation, limit time.Duration, batch []plan.Step, trouble error) *lcm.ProblemDetails {
+	detail := fmt.Sprintf("not done within %s", limit)
 	if len(batch) > 0 {
 		detail += "; what is left is: " + batch[0].String()
 		if n := len(batch) - 1; n > 0 {

@@ -67,7 +67,7 @@ func lacks(seen plan.Observed, due []plan.Step) bool {
 }
 
 // driftRepair looks at one instance on which nothing is under way, notes what of it has
-// drifted, and begins the operations that repair it. It never changes git.
+// drifted, and begins the operations that repair it. It never changes git. What is to be done is for [Next] to say.
 type driftRepair struct {
 	id       string
 	log      *slog.Logger
@@ -90,85 +90,6 @@ type driftRepair struct {
 	gate     gate
 	// mayRun refuses an operation that needs hooks which may not run.
 	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
-	// operate carries the operation on.
-	operate func(ctx context.Context, op *lcm.Operation) (time.Duration, error)
-	// waiting is the operation that waits beside what is looked at, "" for none.
-	waiting string
-}
-
-// look looks at the instance, on which nothing is under way: whether what runs is
-// still what git says. failed is its operation in FAILED_TEMP, or nil. A drift is
-// repaired by an operation of its own, unless somebody wants it only shown.
-func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack bool) (time.Duration, error) {
-	if failed != nil && !failed.Automatic {
-		r.drifts.clear(r.id)
-		r.unlisted.clear(r.id) // it says itself why it failed
-		if !heldBack {
-			r.problems.obeyed()
-		}
-		return 0, nil // held until a person decides
-	}
-	inst, err := r.oplog.Instance(ctx, r.id)
-	if err != nil {
-		return 0, fmt.Errorf("record of instance %s: %w", r.id, err)
-	}
-	return r.lookAt(ctx, inst, failed, heldBack)
-}
-
-// lookAt is look at the instance as a record has it.
-func (r *driftRepair) lookAt(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, heldBack bool) (time.Duration, error) {
-	head, policy, err := r.policy(ctx, inst, failed, heldBack)
-	if err != nil || policy == "" {
-		r.drifts.clear(r.id)
-		r.outside.clear(r.id)
-		r.unlisted.clear(r.id)
-		return 0, err
-	}
-	l, pause, err := r.observe(ctx, inst)
-	if err != nil || pause > 0 {
-		return pause, err
-	}
-	if !heldBack {
-		r.problems.obeyed()
-	}
-	if err := r.judge(l, head); err != nil {
-		return 0, err
-	}
-	due := drifting(l.want.Desired, l.seen)
-	if len(due) > 0 || (len(inst.VIMs) == 0 || len(inst.GoneVIMs) > 0 || r.identity.former.has(r.id)) && l.want.Source.Instance != nil {
-		if err := r.identity.confirm(ctx, inst, l.want.Source.Instance); err != nil {
-			r.problems.stuck(ctx, head, err)
-			return r.lookLater(), r.quietly(ctx, err)
-		}
-	}
-	if len(due) > 0 && !r.drifts.known(r.id, signature(l.seen, due), r.clocks.now()) {
-		if due, err = r.examine(ctx, l, due, head); err != nil {
-			return 0, err
-		}
-	}
-	if len(due) == 0 {
-		r.drifts.clear(r.id)
-	}
-	if l.want.Source.Package == nil && len(due) > 0 && policy == DriftHeld && !heldBack { // else head's own problem stands
-		r.problems.remains(head, l.want.Source.Instance, objects(due))
-	}
-	if failed != nil {
-		r.drifts.since(r.id, failed.Started)
-	}
-	if policy != DriftRepairing {
-		r.drifts.state(r.id, policy, "", time.Time{})
-		return 0, nil
-	}
-	if failed != nil {
-		return r.again(ctx, failed, l, due)
-	}
-	if len(due) == 0 {
-		return 0, nil
-	}
-	if wait, err := r.refusedLately(ctx, inst); wait > 0 || err != nil {
-		return wait, err
-	}
-	return r.repair(ctx, inst, l, due)
 }
 
 // judge holds what runs against the rules of its project.
@@ -183,37 +104,6 @@ func (r *driftRepair) judge(l sight, head desired.Revision) error {
 	}
 	r.outside.judge(r.checker, settings, head, l.drv, l.want, r.clocks.now())
 	return nil
-}
-
-// policy says what is done about a drift: DriftRepairing, or why it is only shown.
-// "" means that there is nothing to compare with now.
-func (r *driftRepair) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, heldBack bool) (desired.Revision, DriftState, error) {
-	head, exists := r.repo.Lookup(r.id)
-	if heldBack {
-		head = inst.Operated
-	}
-	open := ""
-	if failed != nil {
-		open = failed.ID
-	}
-	if !exists && !heldBack || inst.Prepared != "" || inst.OutstandingCommit != "" || inst.Open != open || inst.Operated.Tree == "" {
-		return head, "", nil
-	}
-	now, err := r.resolver.read(ctx, head)
-	if err != nil {
-		return head, "", err
-	}
-	switch {
-	case now.Suspend:
-		return head, DriftSuspended, nil
-	case head.Tree != inst.Operated.Tree:
-		return head, "", nil // something new is wanted, and comes first
-	case now.Held != "":
-		return head, DriftHeld, nil
-	case now.Drift == desired.DriftReport:
-		return head, DriftReported, nil
-	}
-	return head, DriftRepairing, nil
 }
 
 // sight is what a look at an instance at rest saw.
@@ -353,98 +243,41 @@ func (r *driftRepair) examine(ctx context.Context, l sight, due []plan.Step, hea
 	return due, nil
 }
 
-// repair begins the operation that repairs the drift, and carries it on.
-func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
-	if err := r.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
-		return r.mayNotRepair(ctx, err)
-	}
-	// A file that can't be read binds no repair: none does that doesn't name HEAL.
-	if meets, why, err := r.gate.ask(ctx, r.id, inst.Operated.Dir, lcm.Heal); err == nil && why != "" {
-		if r.drifts.refused(r.id, why) {
-			r.log.InfoContext(ctx, "drift waits for its window", "why", why)
-		}
-		return meets.Again(r.clocks.now(), awayAgain), nil
-	}
+// begin begins the operation that repairs what is due, beside the one that waits where that isn't "".
+func (r *driftRepair) begin(ctx context.Context, inst *lcm.Instance, waiting string, l sight, due []plan.Step) (*lcm.Operation, error) {
 	cause := "drift: " + r.drifts.story(r.id)
 	params, err := json.Marshal(map[string]string{"cause": cause})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	now := r.clocks.now()
 	past, err := pastRepairsOf(ctx, r.oplog, r.id, now)
 	if err != nil {
-		return 0, fmt.Errorf("former repairs of instance %s: %w", r.id, err)
+		return nil, fmt.Errorf("former repairs: %w", err)
 	}
+
 	contention := contentionOf(past, objects(due), now)
-	born, err := r.begin(ctx, lcm.Operation{
+	op := lcm.Operation{
 		ID: uuid.NewString(), Instance: r.id, Type: lcm.Heal, Automatic: true,
 		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen), ResourcesBefore: inUse(l.seen),
 		Repairs: objects(due), Contended: contention.contended, Period: contention.period,
-	})
-	var busy oplog.ErrBusy
-	if errors.As(err, &busy) {
-		return 0, nil // an API request was first; its operation repairs as well
+	}
+	var born *lcm.Operation
+	if waiting != "" {
+		born, err = r.oplog.Tend(ctx, op, waiting)
+	} else {
+		born, err = r.oplog.Born(ctx, op)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("record the repair of instance %s: %w", r.id, err)
+		return nil, err
 	}
+
 	r.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Contended)
-	r.drifts.state(r.id, DriftRepairing, born.ID, time.Time{})
 	for _, key := range objects(due) {
 		r.metrics.Repaired(plan.KindOf(key))
 	}
-	return r.operate(ctx, born)
-}
 
-// mayNotRepair shows a drift whose repair would need hooks that may not run. The package's
-// author has ruled out a repair without them, and an operation would only be refused, again
-// and again.
-func (r *driftRepair) mayNotRepair(ctx context.Context, err error) (time.Duration, error) {
-	refused, ok := errors.AsType[*drivers.RefusedError](err)
-	if !ok {
-		return 0, err
-	}
-	if r.drifts.refused(r.id, refused.Reason) {
-		r.log.WarnContext(ctx, "drift is not put right", "error", refused.Reason)
-	}
-	return awayAgain, nil // a commit that allows them brings the instance back here before
-}
-
-// again tries an automatic operation that failed once more: when its pause is
-// over, when everything is right without it, when something new is wrong, or when
-// what stood in its way has gone.
-func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
-	next := r.clocks.rests(failed).Add(r.pause.of(failed))
-	if failed.Contended && lacks(l.seen, due) {
-		next = r.clocks.rests(failed).Add(min(r.pause.of(failed), lackPause))
-	}
-	wait := next.Sub(r.clocks.now())
-	repaired := len(due) == 0 && !failed.Contended
-	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })
-	if wait > 0 && !repaired && !news {
-		state := DriftFailing
-		if failed.Contended {
-			state = DriftContended
-		}
-		r.drifts.state(r.id, state, failed.ID, next)
-		freed, look := r.freed(ctx, failed, l, due)
-		if !freed {
-			if look > 0 {
-				wait = min(wait, look)
-			}
-			return wait, nil
-		}
-	}
-	op, err := r.oplog.Retry(ctx, failed.ID)
-	var busy oplog.ErrBusy
-	if errors.As(err, &busy) || errors.Is(err, lcm.ErrState) {
-		return 0, nil // somebody else decided meanwhile
-	}
-	if err != nil {
-		return 0, fmt.Errorf("try the repair of instance %s again: %w", r.id, err)
-	}
-	r.drifts.state(r.id, DriftRepairing, op.ID, time.Time{})
-	return r.operate(ctx, op)
+	return born, nil
 }
 
 // freedPause is the least time between two questions whether a repair would be refused

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -17,9 +16,9 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// intentReader compares what git asks of one instance with what was last operated on, gives
-// birth to the operation that leads from one to the other, and completes by commits what an
-// author left open. It asks no VIM for anything but which tombstones are spent.
+// intentReader reads what git asks of one instance beyond what was last operated on, describes
+// the operation that leads from one to the other, and completes by commits what an
+// author left open. It asks no VIM for anything but which tombstones are spent, and decides nothing: [Next] does.
 type intentReader struct {
 	id        string
 	log       *slog.Logger
@@ -42,151 +41,6 @@ type intentReader struct {
 	enqueue func(instance string)
 }
 
-// next compares git's head with what was last operated on, and gives birth to
-// the operation that leads from one to the other. failed is the open operation in
-// FAILED_TEMP, or nil. It returns the operation to carry on with, or nil where
-// there is none: nothing is wanted, or the instance is held or suspended. heldBack says
-// that head isn't obeyed, and that what was operated on last stands.
-func (r *intentReader) next(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (op *lcm.Operation, heldBack bool, err error) {
-	head, exists := r.repo.Lookup(r.id)
-	if !exists {
-		head = desired.Revision{Instance: r.id, Dir: inst.Operated.Dir, Commit: r.repo.Head()}
-		r.problems.obeyed()
-	}
-	if head.Tree == inst.Operated.Tree {
-		r.waits.clear(r.id)
-		if !exists && failed == nil {
-			return nil, false, r.forget(ctx, inst)
-		}
-		if exists && failed == nil {
-			r.settled(ctx, inst, head)
-		}
-		return failed, false, nil
-	}
-	op, err = r.change(ctx, inst, failed, head, exists)
-	var closed *closedError
-	if errors.As(err, &closed) {
-		r.problems.obeyed() // there is nothing to repair in it
-		return failed, true, nil
-	}
-	r.waits.clear(r.id)
-	if err == nil {
-		r.problems.obeyed()
-		return op, false, nil
-	}
-	if !r.problems.stuck(ctx, head, err) {
-		return nil, false, err
-	}
-	// The revision that was operated on last stands, and is looked after. The obstacle may go
-	// without a commit, so head is checked again.
-	return failed, true, nil
-}
-
-// change gives birth to the operation that leads to head, which differs from what was
-// last operated on. It returns the operation as [intentReader.next] does.
-func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, head desired.Revision, exists bool) (*lcm.Operation, error) {
-	before, err := r.revisions.read(ctx, inst.Operated)
-	if err != nil {
-		return nil, err
-	}
-	after, err := r.revisions.read(ctx, head)
-	if err != nil {
-		return nil, err
-	}
-	if after != nil && after.Suspend {
-		return failed, nil
-	}
-	if problem := desired.ForeignGrant(path.Join(head.Dir, desired.GrantedFile), before, after); problem != nil {
-		return nil, problem
-	}
-	if failed != nil {
-		if back, err := r.pushedBack(ctx, failed, after); back != nil || err != nil {
-			return back, err
-		}
-	}
-	if err := r.judge(before, after); err != nil {
-		return nil, err
-	}
-	if err := r.stillWaits(ctx, head); err != nil {
-		return nil, err
-	}
-	free, err := r.overridden(ctx, head)
-	if err != nil {
-		return nil, err
-	}
-	if after != nil && desired.IsInstantiated(after.State) {
-		if err := r.feasible(ctx, before, after); err != nil {
-			return nil, err
-		}
-		if pinned, err := r.pin(ctx, inst, head, before, after, free); pinned || err != nil {
-			return nil, err // the pin is a commit, which brings the instance back here
-		}
-	} else if after != nil {
-		if unpinned, err := r.unpin(ctx, inst, head, before, after, free); unpinned || err != nil {
-			return nil, err
-		}
-	}
-	var op lcm.Operation
-	var due bool
-	if failed != nil {
-		op, due, err = r.successor(ctx, inst, head, before, after)
-	} else {
-		op, due, err = r.birth(ctx, inst, inst.Operated, head, before, after)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := r.introduce(ctx, inst, after, op.VNF); err != nil {
-		return nil, err
-	}
-	if !due {
-		return failed, r.adopt(ctx, inst, head, exists)
-	}
-	asked, err := r.requested(ctx, &op, head)
-	if err != nil {
-		return nil, err
-	}
-	passes := false
-	if asked { // it was let in when it was accepted
-		old, err := r.oplog.Operation(ctx, op.ID)
-		if err == nil && !old.State.Ended() {
-			return nil, nil // its request has just begun it, and has the instance looked at
-		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, fmt.Errorf("operation %s of instance %s: %w", op.ID, r.id, err)
-		}
-	} else if err := r.waitFor(ctx, head, op.Type); err != nil {
-		if passes = free.reason != "" && errors.As(err, new(*closedError)); !passes {
-			return nil, err
-		}
-		op.AddToStory(r.now(), free.story())
-	}
-	if op.RequestedBy == "" {
-		op.RequestedBy = r.author(ctx, head)
-	}
-	born, err := r.oplog.Born(ctx, op)
-	var busy oplog.ErrBusy
-	if errors.As(err, &busy) {
-		return nil, nil // an API request was first; its commit brings the instance back here
-	}
-	if err != nil {
-		return nil, fmt.Errorf("record the operation of commit %s on instance %s: %w", head.Commit, r.id, err)
-	}
-	if born.State.Ended() {
-		// This very commit had its operation already, and is head again.
-		return nil, r.adopt(ctx, inst, head, exists)
-	}
-	if passes {
-		r.log.WarnContext(ctx, "windows are overridden", "operation", born.ID, "by", free.by, "reason", free.reason)
-		r.audit(ctx, born, free.by, free.reason)
-	}
-	if asked {
-		r.log.WarnContext(ctx, "the record of a request was lost, its operation begins by what git says", "operation", born.ID, "revision", head.Commit)
-	}
-	r.log.InfoContext(ctx, "operation begins", "operation", born.ID, "type", born.Type, "revision", head.Commit)
-	return born, nil
-}
-
 // feasible says whether what head asks for could be done at all. A commit that was
 // pushed to a remote repository has met no push hook of ours: no operation begins for a
 // change that would be refused, so that the file stays as its author left it, and is shown.
@@ -196,30 +50,6 @@ func (r *intentReader) feasible(ctx context.Context, before, after *desired.Inst
 		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
 	return r.checker.Check(ctx, settings, before, r.checker.unpinned(ctx, before, after))
-}
-
-// pushedBack sees whether a push on an instance in FAILED_TEMP wants what was
-// before the operation: that is its rollback.
-func (r *intentReader) pushedBack(ctx context.Context, failed *lcm.Operation, after *desired.Instance) (*lcm.Operation, error) {
-	was, err := r.revisions.read(ctx, failed.Before)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := r.revisions.read(ctx, failed.After)
-	if err != nil {
-		return nil, err
-	}
-	if !takenBack(was, asked, after) || failed.CanRollback() != nil {
-		return nil, nil
-	}
-	if failed.Journal.Rollback {
-		return failed, nil // it was tried and failed: from here on a person decides
-	}
-	op, err := r.oplog.Rollback(ctx, failed.ID)
-	if err != nil {
-		return nil, fmt.Errorf("roll operation %s back: %w", failed.ID, err)
-	}
-	return op, nil
 }
 
 // birth describes the operation between two revisions, whose intents are before and after; due is
@@ -264,6 +94,11 @@ func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, from, to
 	names := declared(pkg, was)
 	op.Params, op.PkgChange, op.ChangedInfo = names.StripJSON(op.Params), names.StripJSON(op.PkgChange), names.StripJSON(op.ChangedInfo)
 	return op, due, nil
+}
+
+// newest describes the operation that leads from what was operated on last to head.
+func (r *intentReader) newest(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+	return r.birth(ctx, record, record.Operated, head, before, after)
 }
 
 // requested has the operation be the one that a request began whose commit this is, if it is one's.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -243,82 +242,23 @@ func named(what string, list []string) string {
 	return what + strings.Join(list, "; ") + more
 }
 
-// needsGate has the operation of one instance wait before anything of it begins: until what the
+// needsGate finds what the operation of one instance has to wait for before anything of it begins: until what the
 // instance needs is there and ready, or until those have gone that need it. The record names what is waited
-// for, and no deadline counts meanwhile. It decides nothing else, and changes no VIM.
+// for, and no deadline counts meanwhile. It changes no VIM.
 type needsGate struct {
-	id       string
-	log      *slog.Logger
-	needing  needing
-	awaited  *awaited
-	clocks   clocks
-	phases   *phases
-	outcomes *outcomes
-	intents  *intentReader
-	// care repairs what runs while the operation waits, and returns after how long to look again (0: when
-	// something moves).
-	care func(ctx context.Context, waiting *lcm.Operation) (time.Duration, error)
-}
-
-// pass lets the operation pass, as it is recorded then, or returns nil and after how long to look again at
-// the latest.
-func (g *needsGate) pass(ctx context.Context, op *lcm.Operation) (next *lcm.Operation, again time.Duration, err error) {
-	if op.Automatic {
-		return op, 0, nil // a repair, maybe beside an operation that waits
-	}
-	if op.State != lcm.Starting && (op.Type != lcm.ModifyInfo || op.State != lcm.Processing || begun(op)) {
-		// A container update has no STARTING.
-		g.awaited.done(g.id)
-		return op, 0, nil
-	}
-	what, err := g.ask(ctx, op)
-	if err != nil {
-		return nil, 0, err
-	}
-	if what == "" {
-		g.awaited.done(g.id)
-		next, err := g.free(ctx, op)
-		return next, 0, err
-	}
-	newer, over, err := g.intents.overtakes(ctx, op)
-	if err != nil {
-		return nil, 0, err
-	}
-	if over {
-		g.awaited.done(g.id)
-		if err := g.endCare(ctx, op); err != nil {
-			return nil, 0, err
-		}
-		return nil, 0, g.outcomes.broke(ctx, &attempt{op: op, journal: op.Journal, gaveWay: op.State != lcm.Starting}, causeConflict, &lcm.ProblemDetails{Status: http.StatusConflict,
-			Title: title(op), Detail: fmt.Sprintf("gives way to the newer commit %.12s, as it still waits for %s", newer.Commit, what)})
-	}
-	if done, err := g.outcomes.cancelled(ctx, &attempt{op: op, journal: op.Journal}, false); done || err != nil {
-		g.awaited.done(g.id)
-		return nil, 0, err
-	}
-	if now, waits := op.Waiting(); !waits || now.For != what {
-		if op, err = g.tell(ctx, op, func(op *lcm.Operation) { op.AddWait(g.clocks.now(), what) }); err != nil {
-			return nil, 0, err
-		}
-		g.log.InfoContext(ctx, "operation waits", "operation", op.ID, "type", op.Type, "for", what)
-	}
-	g.awaited.tell(op, what)
-	g.phases.enter(op, phaseNeeds)
-	again, err = g.care(ctx, op)
-	if again == 0 || again > neededAgain {
-		again = neededAgain
-	}
-	return nil, again, err
+	id      string
+	log     *slog.Logger
+	needing needing
+	awaited *awaited
+	clocks  clocks
 }
 
 // endCare ends a repair under way, as the operation goes on.
-func (g *needsGate) endCare(ctx context.Context, op *lcm.Operation) error {
-	if !waitsForInstances(op) {
-		return nil
-	}
+func (g *needsGate) endCare(ctx context.Context) error {
 	if err := g.needing.oplog.EndCare(ctx, g.id); err != nil {
 		return fmt.Errorf("end the repair of instance %s, as its operation goes on: %w", g.id, err)
 	}
+
 	return nil
 }
 
@@ -370,20 +310,6 @@ func (g *needsGate) ask(ctx context.Context, op *lcm.Operation) (string, error) 
 		return what, err
 	}
 	return "", nil
-}
-
-// free lets an operation go on that has waited, with all its time.
-func (g *needsGate) free(ctx context.Context, op *lcm.Operation) (*lcm.Operation, error) {
-	if !waitsForInstances(op) {
-		return op, nil
-	}
-	if err := g.endCare(ctx, op); err != nil {
-		return nil, err
-	}
-	g.clocks.halt()
-	g.clocks.resume()
-	g.log.InfoContext(ctx, "operation waits no more", "operation", op.ID, "type", op.Type)
-	return g.tell(ctx, op, func(op *lcm.Operation) { op.AddToStory(g.clocks.now(), "nothing to wait for is left") })
 }
 
 // tell adds to the operation's story, unless it was cancelled meanwhile.

@@ -199,6 +199,7 @@ func (r *Reconciler) forget(id string) {
 	r.formerVIMs.clear(id)
 	r.inUse.clear(id)
 	r.waits.clear(id)
+	r.reasons.note(id, "", r.Now())
 	r.awaited.done(id)
 	r.outside.clear(id)
 	r.unlisted.clear(id)

@@ -1,23 +1,34 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
-// pass is one look at one instance, from reading git to handing steps to the
-// driver. It asks its parts in order; each part says by its fields what it may touch.
-// Whatever interrupts a pass, the next one begins from facts.
+// pass is one look at one instance, from reading git to handing steps to the driver. It decides nothing: it asks [Next],
+// carries out the action, and asks again. What it asks about and what it does is for its members, whose fields are all
+// that each may touch. Whatever interrupts a pass, the next one begins from facts.
 type pass struct {
 	id    string
 	oplog *oplog.Log
 	repo  desired.Repo
+	// s is what is known by now.
+	s Situation
+	// full is the intent of head with all filled in, and seen and attempt are what drivers need of what was looked at.
+	full    *desired.Instance
+	sight   sight
+	attempt *attempt
+	spans   [2]*trace.Active
+	// retryWithin is the time until a deadline, within which a pass that fails is made again; nil is none.
+	retryWithin func() time.Duration
+	// reasons shows what the instance waits for.
+	reasons *reasons
 
 	intents     *intentReader
 	outstanding outstanding
@@ -45,6 +56,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		drifts:      r.drifts,
 		requests:    r.requests,
 		waits:       r.waits,
+		reasons:     r.reasons,
 		outstanding: outstanding{id, log, r.Oplog, r.Repo, writes},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
@@ -73,11 +85,8 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		intents: p.intents, gate: r.gate(), waiting: r.proposed, phases: r.phases, enqueue: r.Enqueue, merged: r.ProposalMerged,
 	}
 	p.attempts = &attempts{
-		proposals: p.proposals,
-		needs: &needsGate{id, log, r.needing(), r.awaited, p.clocks, r.phases, p.outcomes, p.intents, func(ctx context.Context, waiting *lcm.Operation) (time.Duration, error) {
-			return p.repair.beside(ctx, waiting)
-		}},
-		id: id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
+		needs: &needsGate{id, log, r.needing(), r.awaited, p.clocks},
+		id:    id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.judge, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
@@ -91,133 +100,152 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, unseen: r.unseen, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
-		checker: r.checker, outside: r.outside, unlisted: r.unlisted, inUse: r.inUse, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
+		checker: r.checker, outside: r.outside, unlisted: r.unlisted, inUse: r.inUse, gate: r.gate(), mayRun: mayRun,
 	}
+	p.s.Forge = r.Proposals != nil
+
 	return p
 }
 
 // headAgain is after how long a head that isn't obeyed is checked again.
 const headAgain = 15 * time.Second
 
+// mostRounds bounds the actions of one pass. None comes near it: it is for a decision that an action doesn't change.
+const mostRounds = 512
+
 // run makes the pass and returns after how long to look again (0: when something moves). With
 // an error, that is what is left until a deadline: the pass is tried again before it.
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	again, sooner, err := p.parts(ctx)
-	if err == nil && sooner > 0 && (again == 0 || again > sooner) {
-		again = sooner
+	for range mostRounds {
+		p.s.Now = p.clocks.now()
+		a := Next(p.s)
+
+		end, err := p.carryOut(ctx, a)
+		if err != nil && p.retryWithin != nil {
+			return p.retryWithin(), err
+		}
+		if err != nil {
+			return 0, err
+		}
+		if end.ended || a.Do.ends() {
+			p.reasons.note(p.id, reasonOf(a, p.s), p.s.Now)
+			return within(cmp.Or(end.again, a.Wait), p.s.lookAgain()), nil
+		}
 	}
-	return again, err
+
+	return stalePause, nil
 }
 
-// parts asks the parts in their order. sooner is when what is proposed wants to be looked at again at the latest.
-func (p *pass) parts(ctx context.Context) (again, sooner time.Duration, err error) {
-	inst, err := p.oplog.Instance(ctx, p.id)
-	if err != nil {
-		return 0, 0, fmt.Errorf("record of instance %s: %w", p.id, err)
-	}
-	if inst.Open == "" && inst.Operated.Tree == "" {
-		p.repair.inUse.clear(p.id)
-	}
-	if inst.Prepared != "" {
-		if resolved, err := p.requests.resolve(ctx, inst.Prepared); err != nil {
-			return preparedPause, 0, err
-		} else if !resolved {
-			p.requests.later(p.id)
-			return 0, sooner, nil
-		}
-		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
-			return 0, 0, err
-		}
-	}
-	if inst.OutstandingCommit != "" {
-		if err := p.outstanding.commit(ctx, inst); errors.Is(err, errCommitting) {
-			return 0, 0, err
-		} else if err != nil {
-			p.problems.outstanding(inst, err)
-			return 0, 0, err
-		}
-		p.problems.obeyed()
-		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
-			return 0, 0, err
-		}
-	}
-	if err := p.proposals.tidy(ctx, inst); err != nil {
-		return 0, 0, err
-	}
-	merged := false // and not begun
-	if inst.Proposed == "" {
-		p.proposals.waiting.done(p.id)
-	} else if inst, merged, sooner, err = p.proposals.look(ctx, inst); err != nil {
-		return 0, 0, err
-	}
-	var op *lcm.Operation
-	if inst.Open == "" {
-		p.attempts.needs.awaited.done(p.id)
-	} else {
-		if op, err = p.oplog.Operation(ctx, inst.Open); err != nil {
-			return 0, 0, fmt.Errorf("operation %s: %w", inst.Open, err)
-		}
-	}
-	if inst.Care != "" && (op == nil || !waitsForInstances(op)) {
-		if err := p.oplog.EndCare(ctx, p.id); err != nil {
-			return 0, 0, fmt.Errorf("end the repair of instance %s: %w", p.id, err)
-		}
-		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
-			return 0, 0, err
-		}
-	}
-	if behind, err := p.behind(ctx, inst, op); err != nil {
-		return 0, 0, err
-	} else if behind {
-		return behindPause, 0, nil
-	}
-	if op == nil || op.State == lcm.FailedTemp {
-		heldBack := merged
-		if !merged {
-			if op, heldBack, err = p.intents.next(ctx, inst, op); err != nil {
-				return 0, 0, err
-			}
-		}
-		if op != nil && op.State == lcm.FailedTemp && op.GaveWay {
-			// The commit that it gave way to has gone, or may not begin any more.
-			if op, err = p.oplog.Retry(ctx, op.ID); err != nil {
-				return 0, 0, fmt.Errorf("carry operation %s on, as the commit that it gave way to isn't operated on: %w", inst.Open, err)
-			}
-			p.attempts.log.InfoContext(ctx, "an operation goes on, as the commit that it gave way to isn't operated on", "operation", op.ID)
-		}
-		if op == nil || op.State == lcm.FailedTemp {
-			again, err = p.repair.look(ctx, op, heldBack)
-			if soon := p.waits.again(p.id, p.intents.now()); heldBack && !merged && (again == 0 || again > soon) {
-				again = soon
-			}
-			return again, sooner, err
-		}
-	}
-	if !op.Automatic && !waitsForInstances(op) {
-		p.drifts.clear(p.id)
-	}
-	if p.suspended(ctx) {
-		return 0, sooner, nil // its end is a commit, which brings the instance back here
-	}
-	p.waits.clear(p.id) // what is left to begin when it has ended may be of another type
-	again, err = p.attempts.operate(ctx, op)
-	if err != nil {
-		again = p.attempts.deadlines.timeLeft(op)
-	}
-	return again, sooner, err
+// ending is how an action leaves a pass: it may end it, and say when to look again.
+type ending struct {
+	ended bool
+	again time.Duration
 }
 
-// suspended says whether a person has stopped everything for the instance. The
-// clock of the operation under way stands still meanwhile.
-func (p *pass) suspended(ctx context.Context) bool {
-	head, exists := p.repo.Lookup(p.id)
-	if !exists {
-		return false
+// goOn is of an action that leaves the pass to ask again, and over one that ends it.
+var (
+	goOn = ending{}
+	over = ending{ended: true}
+)
+
+// carryOut does one action.
+func (p *pass) carryOut(ctx context.Context, a Action) (ending, error) {
+	if a.Do != Look {
+		return doing[a.Do](p, ctx, a)
 	}
-	now, err := p.revisions.read(ctx, head)
-	if err != nil || !now.Suspend {
-		return false // what can't be read is not obeyed; the operation has a tree of its own
-	}
-	p.clocks.halt()
-	return true
+
+	p.s.Seen = p.s.Seen.With(a.Part)
+
+	return looking[a.Part](p, ctx, a)
 }
+
+// again has everything read again: an action has changed the facts. What is for once in a pass isn't forgotten, and
+// proposals move by what others do alone.
+func (p *pass) again() {
+	next := Situation{Forge: p.s.Forge, Proposal: p.s.Proposal, Done: p.s.Done &^ DoneShow}
+	if p.s.Seen.Has(PartProposal) {
+		next.Seen = next.Seen.With(PartProposal)
+	}
+	p.s, p.full, p.sight, p.attempt, p.retryWithin = next, nil, sight{}, nil, nil
+}
+
+// carry is an action, or a look, as a pass does it.
+type carry func(p *pass, ctx context.Context, a Action) (ending, error)
+
+// looking reads the parts, and doing carries out the verbs.
+var (
+	looking = [partCount]carry{
+		PartRecord:       (*pass).lookAtRecord,
+		PartProposal:     (*pass).lookAtProposal,
+		PartOperation:    (*pass).lookAtOperation,
+		PartBehind:       (*pass).lookAtBehind,
+		PartSuspension:   (*pass).lookAtSuspension,
+		PartHead:         (*pass).lookAtHead,
+		PartPinsAtRest:   (*pass).lookAtPinsAtRest,
+		PartIntents:      (*pass).lookAtIntents,
+		PartFailed:       (*pass).lookAtFailed,
+		PartPermit:       (*pass).lookAtPermit,
+		PartSeenWindow:   (*pass).lookAtSeenWindow,
+		PartOverride:     (*pass).lookAtOverride,
+		PartFeasible:     (*pass).lookAtFeasibility,
+		PartPins:         (*pass).lookAtPins,
+		PartSuccessor:    (*pass).lookAtSuccessor,
+		PartRequest:      (*pass).lookAtRequest,
+		PartWindow:       (*pass).lookAtWindow,
+		PartRest:         (*pass).lookAtRest,
+		PartStanding:     (*pass).lookAtStanding,
+		PartSight:        (*pass).lookAtSight,
+		PartIdentity:     (*pass).lookAtIdentity,
+		PartExamination:  (*pass).lookAtExamination,
+		PartFreed:        (*pass).lookAtFreed,
+		PartLastRepair:   (*pass).lookAtLastRepair,
+		PartHooks:        (*pass).lookAtHooks,
+		PartRepairWindow: (*pass).lookAtRepairWindow,
+		PartProposed:     (*pass).lookAtProposed,
+		PartNeeds:        (*pass).lookAtNeeds,
+		PartOvertaking:   (*pass).lookAtOvertaking,
+		PartCare:         (*pass).lookAtCare,
+		PartTarget:       (*pass).lookAtTarget,
+		PartPlan:         (*pass).lookAtPlan,
+		PartAdmission:    (*pass).lookAtAdmission,
+		PartMoved:        (*pass).lookAtMoved,
+		PartFailure:      (*pass).lookAtFailure,
+	}
+	doing = [verbCount]carry{
+		Rest:              (*pass).rest,
+		ResolveRequest:    (*pass).resolveRequest,
+		LeaveToRequest:    (*pass).leaveToRequest,
+		CommitOutcome:     (*pass).commitOutcome,
+		ClosePullRequests: (*pass).closePullRequests,
+		EndSideRepair:     (*pass).endSideRepair,
+		ForgetRecord:      (*pass).forgetRecord,
+		Reject:            (*pass).reject,
+		FillIn:            (*pass).fillIn,
+		PinAtRest:         (*pass).pinAtRest,
+		CreateRecord:      (*pass).createRecord,
+		FastForward:       (*pass).fastForward,
+		RollBack:          (*pass).rollBack,
+		Begin:             (*pass).begin,
+		Retry:             (*pass).retry,
+		LeaveAlone:        (*pass).leaveAlone,
+		ShowDrift:         (*pass).showDrift,
+		RefuseRepair:      (*pass).refuseRepair,
+		BeginRepair:       (*pass).beginRepair,
+		RetryRepair:       (*pass).retryRepair,
+		Halt:              (*pass).halt,
+		TellWait:          (*pass).tellWait,
+		FreeOperation:     (*pass).freeOperation,
+		ObtainGrant:       (*pass).obtainGrant,
+		Park:              (*pass).park,
+		DoUnseen:          (*pass).doUnseen,
+		Issue:             (*pass).issue,
+		Start:             (*pass).start,
+		End:               (*pass).end,
+		EndOverdue:        (*pass).endOverdue,
+		EndUndone:         (*pass).endUndone,
+		EndUnproven:       (*pass).endUnproven,
+		Complete:          (*pass).complete,
+	}
+)
+
+func (p *pass) rest(context.Context, Action) (ending, error) { return over, nil }

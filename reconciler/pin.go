@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,49 +12,45 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// pin commits what the author left to Jibe: the package's tree hash, the id, the VIM, and
-// whatever else a change of package needs ([Checker.Complete]). A mark of an earlier
-// failure goes with it: what brought us here is the change that lifts it. pin says
-// whether it made a commit.
-func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance, free override) (bool, error) {
+// unfilled is what the author left to Jibe: the package's tree hash, the id, the VIM, and whatever else a change of
+// package needs ([Checker.Complete]). full is the intent with that. A mark of an earlier failure goes with it: what
+// brought us here is the change that lifts it. There are no edits where nothing is left.
+func (r *intentReader) unfilled(ctx context.Context, before, inst *desired.Instance) (full *desired.Instance, edits []desired.KeyValue, err error) {
 	settings, err := r.repo.Settings()
 	if err != nil {
-		return false, fmt.Errorf("VIMs of the desired repository: %w", err)
+		return nil, nil, fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	full, err := r.checker.Complete(ctx, settings, before, r.checker.unpinned(ctx, before, inst))
+	full, err = r.checker.Complete(ctx, settings, before, r.checker.unpinned(ctx, before, inst))
 	if err != nil {
-		return false, fmt.Errorf("what is left to be filled in: %w", err)
+		return nil, nil, fmt.Errorf("what is left to be filled in: %w", err)
 	}
 	filled := filledIn(inst, full)
 	if len(filled) == 0 && inst.Held == "" && !inst.Derived {
-		return false, nil
+		return full, nil, nil
 	}
-	if err := r.notePinned(ctx, record, inst, full); err != nil {
-		return false, err
-	}
-	edits := slices.Concat(r.spent(ctx, record, inst), filled, []desired.KeyValue{{Path: []string{"held"}}})
-	return true, r.fillIn(ctx, head, tidySubject(filled, head.Dir), edits, free)
+
+	return full, append(filled, desired.KeyValue{Path: []string{"held"}}), nil
 }
 
-// unpin commits that a VNF which is to be terminated has no VIM any more, where that was
-// Jibe's to say, nothing that was granted, and no mark of an earlier failure: the next instantiation finds its
-// own. It says whether it made a commit.
-func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance, free override) (bool, error) {
+// unpinned are the edits that take out of the file of a VNF which is to be terminated the VIM, where that was
+// Jibe's to say, and a mark of an earlier failure. The commit of the first takes along what was granted: the next
+// instantiation finds its own.
+func unpinned(record *lcm.Instance, before, after *desired.Instance) (edits []desired.KeyValue) {
 	if !desired.MayHaveObjects(before) || desired.HasRemains(before) && desired.HasRemains(after) {
-		return false, nil
+		return nil
 	}
 
-	var open []desired.KeyValue
 	if record.PinnedVIM != "" && after.VIM == record.PinnedVIM {
-		open = append(open, desired.KeyValue{Path: []string{"vim"}})
+		edits = append(edits, desired.KeyValue{Path: []string{"vim"}})
 	}
 	if after.Held != "" { // of an operation before: it would say that this termination failed
-		open = append(open, desired.KeyValue{Path: []string{"held"}})
+		edits = append(edits, desired.KeyValue{Path: []string{"held"}})
 	}
-	if len(open) == 0 && after.Granted == nil {
-		return false, nil
+	if len(edits) == 0 && after.Granted != nil {
+		edits = append(edits, desired.KeyValue{Path: []string{"held"}}) // there is none: the commit is for what was granted
 	}
-	return true, r.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", open, free)
+
+	return edits
 }
 
 // pinPause is how long to leave it after pins of instances that run couldn't be committed.
@@ -67,32 +62,46 @@ type pause struct{ until atomic.Int64 }
 func (x *pause) rest(until time.Time)       { x.until.Store(until.UnixNano()) }
 func (x *pause) resting(now time.Time) bool { return now.UnixNano() < x.until.Load() }
 
-// settled pins what ran before pins were written, or lost them by an edit that meant
-// nothing: the id and the VIM. Care of the instance doesn't depend on it, so an error is
-// only logged.
-func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head desired.Revision) {
+// unpinnedAtRest is what of an instance that runs isn't pinned, as it ran before pins were written, or lost them by an
+// edit that meant nothing: the id and the VIM. full is the intent with that.
+func (r *intentReader) unpinnedAtRest(ctx context.Context, head desired.Revision) (inst, full *desired.Instance, edits []desired.KeyValue) {
 	if r.pins.resting(r.now()) {
-		return
+		return nil, nil, nil
 	}
 	inst, err := r.revisions.read(ctx, head)
 	if err != nil || !desired.IsInstantiated(inst.State) || inst.Suspend || inst.Held != "" || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
-		return
+		return nil, nil, nil
 	}
 	settings, err := r.repo.Settings()
+	if err != nil {
+		r.notPinned(ctx, err)
+
+		return nil, nil, nil
+	}
+
+	filled := *inst
+	pinVIM(settings, nil, &filled)
+	if filled.VIM == inst.VIM && !inst.Derived {
+		return nil, nil, nil // there is no default VIM, which is reported where it is looked for
+	}
+
+	return inst, &filled, append(filledIn(inst, &filled), desired.KeyValue{Path: []string{"id"}, Value: r.id})
+}
+
+// pinAtRest commits the edits. Care of the instance doesn't depend on it, so an error is only logged.
+func (r *intentReader) pinAtRest(ctx context.Context, record *lcm.Instance, head desired.Revision, inst, full *desired.Instance, edits []desired.KeyValue) {
+	err := r.notePinned(ctx, record, inst, full)
 	if err == nil {
-		full := *inst
-		pinVIM(settings, nil, &full)
-		if full.VIM == inst.VIM && !inst.Derived {
-			return // there is no default VIM, which is reported where it is looked for
-		}
-		if err = r.notePinned(ctx, record, inst, &full); err == nil {
-			err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full), override{})
-		}
+		err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, edits[:len(edits)-1], override{})
 	}
 	if err != nil && !errors.Is(err, errCommitting) {
-		r.pins.rest(r.now().Add(pinPause))
-		r.log.WarnContext(ctx, "an instance that runs was not pinned to its id and VIM", "error", err)
+		r.notPinned(ctx, err)
 	}
+}
+
+func (r *intentReader) notPinned(ctx context.Context, err error) {
+	r.pins.rest(r.now().Add(pinPause))
+	r.log.WarnContext(ctx, "an instance that runs was not pinned to its id and VIM", "error", err)
 }
 
 // notePinned remembers that the VIM is filled in, and wasn't named by anybody. It comes

@@ -6,15 +6,11 @@
 // operation's state may move; all writes go through lcm/oplog and desired.Repo. It holds no
 // state of its own that a restart would miss.
 //
-// One look at one instance is a pass. It asks these parts in order, and the fields of each
-// are all that it may touch:
-//
-//   - outstanding commits what git is still to get of an operation that has ended;
-//   - intentReader gives birth to operations, and pins what an author left open;
-//   - driftRepair looks at what runs while nothing is under way, and begins repairs;
-//   - attempts carries an operation on, by its undertaking (what it is asked for),
-//     admission (whether it may begin), deadlines, and outcomes (how an attempt ends);
-//   - clocks, vimIdentity, headProblems and connections serve them.
+// One look at one instance is a pass: it reads a [Situation], asks [Next], carries out one [Action] and looks again.
+// Next is pure and decides what is done and in which order; testdata/*.txt has scenarios of it. What a pass reads and
+// does is for members whose fields are all that each may touch: outstanding, intentReader, driftRepair, attempts and
+// others. Two kinds of detail are still decided where they are done: what an error makes of an attempt ([outcomes]), and
+// how far a grant, a hook or a proposal is (grantSteps, hookSteps, proposalGate).
 package reconciler
 
 import (
@@ -204,6 +200,7 @@ type Reconciler struct {
 	// inUse has the VIMs that instances need.
 	inUse    *vimsInUse
 	waits    *waits
+	reasons  *reasons
 	outside  *outside
 	unlisted *unlisted
 	pins     pause
@@ -266,6 +263,7 @@ func New(c Config) (*Reconciler, error) {
 		formerVIMs: newFormerVIMs(),
 		inUse:      newVIMsInUse(),
 		waits:      newWaits(),
+		reasons:    newReasons(),
 		outside:    newOutside(),
 		unlisted:   newUnlisted(),
 		away:       newAbsences(),

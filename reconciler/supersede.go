@@ -3,38 +3,12 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
-
-// givesWay ends an attempt in FAILED_TEMP where a newer commit is to take its operation's place. batch is
-// what is next of it. The operation's own successor begins in the pass that follows.
-func (x *attempts) givesWay(ctx context.Context, a *attempt, batch []plan.Step, waiting bool) (bool, error) {
-	var problem *lcm.ProblemDetails
-	switch {
-	case a.op.Automatic:
-		if !waiting {
-			return false, nil
-		}
-		if moved, err := x.movedOn(ctx); !moved || err != nil {
-			return false, err
-		}
-		problem = &lcm.ProblemDetails{Status: http.StatusConflict, Detail: "gives way to a newer commit while it waits: " + batch[0].String()}
-	default:
-		newer, overtakes, err := x.intents.overtakes(ctx, a.op)
-		if err != nil || !overtakes {
-			return false, err
-		}
-		problem = &lcm.ProblemDetails{Status: http.StatusConflict, Detail: fmt.Sprintf("gives way to the newer commit %.12s, before: %s", newer.Commit, batch[0])}
-		a.gaveWay = true
-	}
-	problem.Title = title(a.op)
-	return true, x.outcomes.broke(ctx, a, causeConflict, problem)
-}
 
 // movedOn says whether git has something that no operation was made of yet, and that doesn't wait for
 // its window.

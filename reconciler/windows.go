@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/window"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -121,20 +120,6 @@ func (x *waits) clear(instance string) {
 	delete(x.of, instance)
 }
 
-// closedError says that an operation isn't begun yet.
-type closedError struct{ Waiting }
-
-func (e *closedError) Error() string {
-	return fmt.Sprintf("%s of instance %s isn't begun: %s", e.Type, e.Instance, e.Why)
-}
-
-// again is after how long to look at an instance again that waits: when it may begin, and now and
-// then before, since the file may change.
-func (x *waits) again(instance string, now time.Time) time.Duration {
-	w, _ := x.at(instance)
-	return desired.Waits{Wait: window.Wait{Until: w.Until}}.Again(now, headAgain)
-}
-
 // Waiting lists what waits for a window or the end of a freeze, by instance.
 func (v *View) Waiting() []Waiting {
 	x := v.r.waits
@@ -179,25 +164,16 @@ func (r *intentReader) overridden(ctx context.Context, head desired.Revision) (o
 	return o, err
 }
 
-// stillWaits is the error for a head that was seen to wait for a window, and has to go on: nothing else of it
-// needs to be looked at.
-func (r *intentReader) stillWaits(ctx context.Context, head desired.Revision) error {
-	w, ok := r.waits.at(r.id)
-	if !ok || w.Commit == "" || w.tree != head.Tree {
-		return nil
-	}
-	return r.waitFor(ctx, head, w.Type)
-}
-
-// waitFor is a [*closedError] where an operation of a type may not begin now for head.
-func (r *intentReader) waitFor(ctx context.Context, head desired.Revision, t lcm.Type) error {
+// window asks whether an operation of a type may begin now for head, and takes down what waits.
+func (r *intentReader) window(ctx context.Context, head desired.Revision, t lcm.Type) (WindowFacts, error) {
 	meets, why, err := r.gate.ask(ctx, r.id, head.Dir, t)
 	if err != nil || why == "" {
-		return err
+		return WindowFacts{Type: t}, err
 	}
 	w := Waiting{Instance: r.id, Type: t, Commit: head.Commit, Why: why, Until: meets.Until, Since: r.now(), tree: head.Tree}
 	if r.waits.note(w) {
 		r.log.InfoContext(ctx, "operation waits for its window", "type", t, "revision", head.Commit, "why", why)
 	}
-	return &closedError{w}
+
+	return WindowFacts{Type: t, Why: why, Until: meets.Until}, nil
 }
