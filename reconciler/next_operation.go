@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -170,7 +171,7 @@ func nextWait(s *Situation) Action {
 	}
 	reason := failureOf(x.Batch)
 	if reason == "" {
-		return rest(x.Left, x.Batch[0].String())
+		return rest(x.Left, strings.TrimPrefix(x.Batch[0].String(), "wait "))
 	}
 	if x.Stood < x.Grace {
 		return rest(min(x.Left, x.Grace-x.Stood), reason)

@@ -29,7 +29,7 @@ func nextRest(s *Situation, head HeadVerdict) Action {
 	case head == HeadWaits:
 		a.For = s.Change.Window.Why
 	case head == HeadBlocked:
-		a.For = "what stands in the way of its file, which is shown as its problem"
+		a.For = "its file to be changed, or what stands in its way to go (its problem says what)"
 	}
 
 	return a
@@ -142,7 +142,8 @@ func nextRepair(s *Situation) Action {
 // without it, when something new is wrong, or when what stood in its way has gone.
 func nextRetry(s *Situation) Action {
 	x := &s.Rest
-	wait := x.Resting.Add(x.Pausing).Sub(s.Now)
+	next := x.Resting.Add(x.Pausing)
+	wait := next.Sub(s.Now)
 	repaired := len(x.Due) == 0 && !x.Failed.Contended
 	news := len(x.Failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(x.Due), func(step plan.Step) bool { return !x.Failed.Journal.IssuedOn(step.Object) })
 	if wait <= 0 || repaired || news {
@@ -158,5 +159,5 @@ func nextRetry(s *Situation) Action {
 		wait = min(wait, x.Ask)
 	}
 
-	return rest(wait, "its next repair, at "+s.Now.Add(wait).UTC().Format(time.RFC3339))
+	return rest(wait, "its next repair, at "+next.UTC().Format(time.RFC3339))
 }

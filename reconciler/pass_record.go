@@ -37,6 +37,12 @@ func (p *pass) lookAtProposal(ctx context.Context, _ Action) (ending, error) {
 	p.s.Record, p.s.Proposal = inst, ProposalFacts{Merged: merged, Again: again}
 	if inst.Proposed == "" {
 		p.proposals.waiting.done(p.id)
+
+		return goOn, nil
+	}
+	if op, err := p.oplog.Operation(ctx, inst.Proposed); err == nil {
+		now, _ := op.Waiting()
+		p.s.Proposal.For = now.For
 	}
 
 	return goOn, nil

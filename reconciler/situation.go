@@ -49,6 +49,8 @@ type ProposalFacts struct {
 	Merged bool
 	// Again is after how long to look at the latest, 0 where nothing is proposed.
 	Again time.Duration
+	// For is what its operation waits for, as its record has it.
+	For string
 }
 
 // ChangeFacts are the difference between head and what was operated on last.

@@ -13,6 +13,10 @@ func WaitingFor(s Situation) string { return reasonOf(Next(s), s) }
 
 // reasonOf is [WaitingFor] where Next has answered a.
 func reasonOf(a Action, s Situation) string {
+	switch a.Do {
+	case End, EndOverdue, EndUndone, EndUnproven, Complete:
+		return "" // what comes next is for the next pass to say
+	}
 	if a.For != "" {
 		return a.For
 	}
@@ -25,7 +29,7 @@ func reasonOf(a Action, s Situation) string {
 		}
 	}
 
-	return ""
+	return s.Proposal.For
 }
 
 // Reason is why an instance waits.
