@@ -359,6 +359,8 @@ func (v *memView) MayBegin(_ context.Context, _, _ string, t lcm.Type) (why stri
 	return v.closed(t)
 }
 
+func (v *memView) WaitingFor(string) (string, time.Time, bool) { return "", time.Time{}, false }
+
 func (v *memView) Waiting(string) (sol.StartWait, bool) { return sol.StartWait{}, false }
 
 func (v *memView) Problems(id string) []desired.Problem {

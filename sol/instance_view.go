@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -280,7 +281,10 @@ func (a *api) status(ctx context.Context, id string, head *desired.Head, record 
 	if w, ok := a.View.Waiting(id); ok {
 		s.Waiting = &w
 	}
-	if s.Waiting == nil && !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && s.RolledBack == nil && len(s.Problems) == 0 {
+	if what, since, ok := a.View.WaitingFor(id); ok {
+		s.WaitsFor = &Waiting{For: what, Since: rest.Stamp(since)}
+	}
+	if s.Waiting == nil && s.WaitsFor == nil && !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && s.RolledBack == nil && len(s.Problems) == 0 {
 		return nil
 	}
 	return &s

@@ -46,6 +46,9 @@ type View interface {
 	// Waiting says which operation isn't begun yet on the instance, and why; ok is false where none
 	// waits.
 	Waiting(instance string) (w StartWait, ok bool)
+	// WaitingFor returns what the instance waits for, and since when, as its last look has found; ok is false where it
+	// waits for nothing.
+	WaitingFor(instance string) (what string, since time.Time, ok bool)
 	// Problems returns why the instance's file at head isn't obeyed; none where it is.
 	Problems(instance string) []desired.Problem
 	// Check says whether the change would be refused: by the render, by the VNFD's

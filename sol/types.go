@@ -53,6 +53,8 @@ type InstanceStatus struct {
 	RolledBack *FailedOperation `json:"rolledBack,omitempty"`
 	// Waiting is what isn't begun yet, since a maintenance window is closed or a freeze holds.
 	Waiting *StartWait `json:"waiting,omitempty"`
+	// WaitsFor is what the instance waits for, whatever that is: its VIM, other instances, a window, a person.
+	WaitsFor *Waiting `json:"waitsFor,omitempty"`
 	// Problems say why the instance's file in git isn't obeyed.
 	Problems []desired.Problem `json:"problems,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -34,6 +35,13 @@ func (v apiView) Waiting(instance string) (sol.StartWait, bool) {
 		w.Until = rest.Stamp(x.Until)
 	}
 	return w, ok
+}
+
+// WaitingFor implements sol.View.
+func (v apiView) WaitingFor(instance string) (string, time.Time, bool) {
+	why, ok := v.View.WaitingFor(instance)
+
+	return why.For, why.Since, ok
 }
 
 // Check implements sol.View.

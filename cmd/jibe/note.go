@@ -100,6 +100,9 @@ func notes(w io.Writer, o object) {
 		}
 		fmt.Fprintf(w, "\nFAILED\n  %s %s: %s\n  %s\n", text(f, "operation"), text(f, "id"), text(f, "reason"), next)
 	}
+	if what := dig(dig(o, "jibe"), "waitsFor"); what != nil {
+		fmt.Fprintf(w, "\nWAITS\n  since %s for %s\n", second(text(what, "since")), text(what, "for"))
+	}
 	if f := dig(dig(o, "jibe"), "rolledBack"); f != nil {
 		fmt.Fprintf(w, "\nROLLED BACK\n  %s %s: %s\n  what to do: correct that, and instantiate it again\n", text(f, "operation"), text(f, "id"), text(f, "reason"))
 	}

@@ -90,6 +90,11 @@ func TestTheNoteOfAnInstanceSaysWhatFailedAndWhyItsFileIsNotObeyed(t *testing.T)
 			t.Errorf("%q isn't in\n%s", part, b.String())
 		}
 	}
+	b.Reset()
+	notes(&b, object{"id": "i1", "jibe": object{"waitsFor": object{"for": "what it needs: instances/udm, which is stopped", "since": "2030-01-02T03:04:05Z"}}})
+	if want := "\nWAITS\n  since 2030-01-02T03:04:05Z for what it needs: instances/udm, which is stopped\n"; b.String() != want {
+		t.Errorf("got  %q\nwant %q", b.String(), want)
+	}
 	back := object{"id": "i1", "jibe": object{"rolledBack": object{"id": "3f2a9c1e-0000", "operation": "INSTANTIATE", "reason": "namespace site-b not found"}}}
 	if got, want := note(back), "INSTANTIATE 3f2a9c1e rolled back: namespace site-b not found"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
