@@ -112,6 +112,16 @@ func nextAttempt(s *Situation) Action {
 		return rest(stalePause, "")
 	case !s.Seen.Has(PartPlan):
 		return look(PartPlan)
+	}
+
+	return nextPlanned(s)
+}
+
+// nextPlanned is for what comes first in the plan: the grant, steps that no VIM shows, and else its first stage.
+func nextPlanned(s *Situation) Action {
+	x := &s.Attempt
+	op := x.Operation
+	switch {
 	case len(x.Steps) > 0 && x.Steps[0].Action == plan.Grant:
 		return Action{Do: ObtainGrant}
 	case op.Proposed():
@@ -124,6 +134,14 @@ func nextAttempt(s *Situation) Action {
 		return look(PartAdmission)
 	}
 
+	return nextStage(s)
+}
+
+// nextStage is for the first stage of the plan: it is started or waited for, unless the attempt is cancelled or a newer
+// commit is to take its operation's place.
+func nextStage(s *Situation) Action {
+	x := &s.Attempt
+	op := x.Operation
 	x.Batch = plan.Next(x.Steps)
 	waiting := !slices.ContainsFunc(x.Batch, func(step plan.Step) bool { return step.Action != plan.Wait })
 	if op.CancelMode != "" && (op.CancelMode != lcm.Graceful || !waiting || x.Left <= 0) {

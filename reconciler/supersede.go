@@ -99,7 +99,7 @@ func (r *intentReader) overtakes(ctx context.Context, op *lcm.Operation) (head d
 }
 
 // due says whether the operation that would take the place of one under way could begin now. It is the very
-// one that [intentReader.change] would give birth to: what gave way to one that may not begin would have to be
+// one that [Next] would begin: what gave way to one that may not begin would have to be
 // taken up again, and would give way again.
 func (r *intentReader) due(ctx context.Context, head desired.Revision, asked, after *desired.Instance) (bool, error) {
 	inst, err := r.oplog.Instance(ctx, r.id)
