@@ -7,7 +7,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // Lacking names what of a change of the desired repository somebody may not make: what stands
@@ -15,7 +16,7 @@ import (
 // all projects unless they pass maintenance windows; and a directory below it is the operators' of its project,
 // as settings, those at the present head, tell projects. What the change itself says of
 // projects counts for nothing.
-func Lacking(who auth.Identity, settings *desired.Settings, t gitrepo.Touched) []*desired.Problem {
+func Lacking(who auth.Identity, settings *desired.Settings, t read.Touched) []*desired.Problem {
 	var out []*desired.Problem
 	for _, file := range t.Outside {
 		role := auth.Admin
@@ -44,7 +45,7 @@ func Lacking(who auth.Identity, settings *desired.Settings, t gitrepo.Touched) [
 // LackingDrafts names the refs beside the branch of the desired repository that the caller may not
 // bring. Branches are drafts, which who operates anything may bring; a tag is there for good, and
 // all who clone have it.
-func LackingDrafts(who auth.Identity, updates []gitrepo.RefUpdate) (out []*desired.Problem) {
+func LackingDrafts(who auth.Identity, updates []check.RefUpdate) (out []*desired.Problem) {
 	for _, u := range updates {
 		switch tag := strings.HasPrefix(u.Ref, "refs/tags/"); {
 		case tag && !who.May(auth.Admin, ""):
@@ -58,7 +59,7 @@ func LackingDrafts(who auth.Identity, updates []gitrepo.RefUpdate) (out []*desir
 
 // LackingRefs names the refs of a package repository that the caller may not update without the
 // role in each of the projects; without a project, in any.
-func LackingRefs(who auth.Identity, role auth.Role, projects []string, updates []gitrepo.RefUpdate) []*desired.Problem {
+func LackingRefs(who auth.Identity, role auth.Role, projects []string, updates []check.RefUpdate) []*desired.Problem {
 	if len(projects) == 0 && who.MayAnywhere(role) {
 		return nil
 	}

@@ -3,7 +3,7 @@ package admission
 import (
 	"context"
 
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 // Landing is what the hook proc-receive asks the server for: that a commit, whose objects are in the
@@ -21,14 +21,14 @@ type Landing struct {
 type Landed struct {
 	Verdict
 	// Update is what became of the branch; both commits are the same where it had the commit before.
-	Update gitrepo.RefUpdate `json:"update"`
+	Update check.RefUpdate `json:"update"`
 }
 
 // DescribeLanding is [Push.Describe] for a commit that is to land by the update of the desired
 // branch, whose new commit may be a merge of Jibe's own: it is the commit that must be signed by a key in
 // the file, "" for none, and what it stands on.
-func DescribeLanding(ctx context.Context, r *gitrepo.Reader, l Landing, u gitrepo.RefUpdate, keys string) (*Push, error) {
-	p := &Push{ID: l.ID, Repository: DesiredRepository, Updates: []gitrepo.RefUpdate{u}}
+func DescribeLanding(ctx context.Context, r *check.Checker, l Landing, u check.RefUpdate, keys string) (*Push, error) {
+	p := &Push{ID: l.ID, Repository: DesiredRepository, Updates: []check.RefUpdate{u}}
 	if err := p.Describe(ctx, r, u.Ref, l.Options); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func DescribeLanding(ctx context.Context, r *gitrepo.Reader, l Landing, u gitrep
 	}
 	pushed := u
 	pushed.New = l.Commit
-	unsigned, by, err := r.CheckSigned(ctx, []gitrepo.RefUpdate{pushed}, keys)
+	unsigned, by, err := r.CheckSigned(ctx, []check.RefUpdate{pushed}, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,8 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // Proposal is a change of the desired repository that somebody considers: what differs
@@ -24,7 +25,7 @@ type Proposal struct {
 	Rollouts map[string]string `json:"rollouts,omitempty"`
 	// Touched is where anything at all would differ, for the right to it; nil where that isn't
 	// known.
-	Touched *gitrepo.Touched `json:"touched,omitempty"`
+	Touched *read.Touched `json:"touched,omitempty"`
 	// Effect is how many VNFs end, begin and change, with the first names; "" if that isn't known, or none does.
 	Effect string `json:"effect,omitempty"`
 	// Admin says that an administrator makes the change. Nothing that is sent says so.
@@ -42,7 +43,7 @@ type Candidate struct {
 
 // FromSnapshot proposes everything in which the snapshot differs from base, the instances
 // that the server has now, and all of the snapshot's settings.
-func FromSnapshot(ctx context.Context, base []desired.Revision, s gitrepo.Snapshot) (*Proposal, error) {
+func FromSnapshot(ctx context.Context, base []desired.Revision, s read.Snapshot) (*Proposal, error) {
 	p := &Proposal{Instances: []Candidate{}}
 	now := make(map[string]desired.Revision, len(base))
 	for _, rev := range base {
@@ -71,7 +72,7 @@ func FromSnapshot(ctx context.Context, base []desired.Revision, s gitrepo.Snapsh
 
 // FromUpdate proposes what the update of one ref would change; r reads the objects of both
 // of its commits.
-func FromUpdate(ctx context.Context, r *gitrepo.Reader, u gitrepo.RefUpdate) (*Proposal, error) {
+func FromUpdate(ctx context.Context, r *read.Reader, u check.RefUpdate) (*Proposal, error) {
 	changes, effect, settings, err := r.DiffEffect(ctx, u.Old, u.New)
 	if err != nil {
 		return nil, err

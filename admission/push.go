@@ -5,15 +5,16 @@ import (
 	"errors"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // CheckPush holds a push against the rules that git alone can tell and, where they find
 // nothing, returns what review answers to the update of ref, the desired branch. The push
 // hook calls it, and so do "jibe validate" and "jibe plan", for a push that nobody has
 // made: the three can't differ. options are those of the push ("terminate=12").
-func CheckPush(ctx context.Context, r *gitrepo.Reader, ref string, updates []gitrepo.RefUpdate, options []string, review func(gitrepo.RefUpdate) (*Verdict, error)) (*Verdict, error) {
-	problems, err := r.CheckPush(ctx, updates, gitrepo.PushPolicy{Options: options})
+func CheckPush(ctx context.Context, r *check.Checker, ref string, updates []check.RefUpdate, options []string, review func(check.RefUpdate) (*Verdict, error)) (*Verdict, error) {
+	problems, err := r.CheckPush(ctx, updates, check.PushPolicy{Options: options})
 	if err != nil || len(problems) > 0 {
 		return &Verdict{Problems: problems}, err
 	}
@@ -34,16 +35,16 @@ type Push struct {
 	// ID is the server's own id of a push over HTTP; "" is one by path, on the host.
 	ID string `json:"id,omitempty"`
 	// Repository is [DesiredRepository] or the folder of a package repository.
-	Repository string              `json:"repository"`
-	Updates    []gitrepo.RefUpdate `json:"updates"`
+	Repository string            `json:"repository"`
+	Updates    []check.RefUpdate `json:"updates"`
 	// Rewrites are the drafts among the updates that are deleted, or whose history is rewritten.
 	Rewrites []string `json:"rewrites,omitempty"`
 	// Touched is where the desired branch would differ. It is needed where the push updates
 	// that branch, unless there are problems.
-	Touched *gitrepo.Touched `json:"touched,omitempty"`
+	Touched *read.Touched `json:"touched,omitempty"`
 	// Signers are who has signed the commits that the push brings to the desired branch, where
 	// they must be signed (--verify-desired).
-	Signers []gitrepo.CommitSigner `json:"signers,omitempty"`
+	Signers []check.CommitSigner `json:"signers,omitempty"`
 	// Problems are why git alone refuses the push. Who lacks the right to make it is told that.
 	Problems []*desired.Problem `json:"problems,omitempty"`
 	// Proposal is what the update of the desired branch would change, where there are no
@@ -54,10 +55,10 @@ type Push struct {
 // Describe reads what the push would do to the desired branch, ref: what it touches, and what
 // git alone refuses ([CheckPush]), else what it proposes. An error means that the push must be
 // refused.
-func (p *Push) Describe(ctx context.Context, r *gitrepo.Reader, ref string, options []string) error {
-	v, err := CheckPush(ctx, r, ref, p.Updates, options, func(u gitrepo.RefUpdate) (*Verdict, error) {
+func (p *Push) Describe(ctx context.Context, r *check.Checker, ref string, options []string) error {
+	v, err := CheckPush(ctx, r, ref, p.Updates, options, func(u check.RefUpdate) (*Verdict, error) {
 		var err error
-		p.Proposal, err = FromUpdate(ctx, r, u)
+		p.Proposal, err = FromUpdate(ctx, r.Reader, u)
 		return &Verdict{}, err
 	})
 	if err != nil {
@@ -84,7 +85,7 @@ func (p *Push) Describe(ctx context.Context, r *gitrepo.Reader, ref string, opti
 
 // FileProblems are the problems that a snapshot's files have by themselves, its settings
 // included.
-func FileProblems(s gitrepo.Snapshot) []*desired.Problem {
+func FileProblems(s read.Snapshot) []*desired.Problem {
 	problems := s.Problems()
 	_, err := s.Settings()
 	if err == nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/report"
@@ -81,8 +83,8 @@ func (s *state) newGit(reviewer *admission.Reviewer) *githooks.Service {
 	return githooks.New(githooks.Config{
 		Repo: s.repo, Auth: s.auth, Audit: s.audit, Reviewer: reviewer, Hooks: s.hooks, Remote: s.Remote, Branch: cmp.Or(s.Branch, "main"), Desired: s.data.Desired(), Packages: s.data.Packages(),
 		ShareDesired: s.ShareDesired, SignedByPusher: s.Verify.Pusher, Signers: s.Verify.Desired,
-		Describe: func(ctx context.Context, l admission.Landing, u gitrepo.RefUpdate, signers string) (*admission.Push, error) {
-			return admission.DescribeLanding(ctx, s.repo.Reader, l, u, signers)
+		Describe: func(ctx context.Context, l admission.Landing, u check.RefUpdate, signers string) (*admission.Push, error) {
+			return admission.DescribeLanding(ctx, check.New(s.repo.Reader()), l, u, signers)
 		},
 		Rejected: s.meters.RejectedPush, Arrived: s.tracing.Pushed, Register: s.meters.Register, Log: s.Log,
 	})
@@ -151,4 +153,15 @@ func (s *host) callersCertificates() listener.Callers {
 		return nil
 	}
 	return s.clientCAs
+}
+
+// reportRepo is the desired repository as reports read it.
+type reportRepo struct {
+	*gitrepo.Repo
+	*read.Reader
+}
+
+// Read returns an instance as it stands at a revision.
+func (r reportRepo) Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
+	return r.Repo.Read(ctx, rev)
 }

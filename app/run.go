@@ -49,7 +49,7 @@ func (s *state) run(ctx, work context.Context) error {
 	problems := s.newProblems(view, rollouts)
 	reviewer := s.newReviewer(view, rollouts)
 	reporter := forgesync.NewReporter(forgesync.ReporterConfig{
-		Client: s.forge, Repo: s.repo, Oplog: s.oplog, Store: s.replica.Records, Branch: branch, Poll: s.Poll, Reviewer: reviewer, Rollouts: rollouts,
+		Client: s.forge, Repo: reportRepo{s.repo, s.repo.Reader()}, Oplog: s.oplog, Store: s.replica.Records, Branch: branch, Poll: s.Poll, Reviewer: reviewer, Rollouts: rollouts,
 		Refused: func(instance string) bool { return len(problems.Of(instance)) > 0 }, Page: s.pageOf, Log: s.Log,
 	})
 	delivered := s.newDelivered(reporter, proposals)

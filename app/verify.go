@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 )
 
@@ -24,7 +24,7 @@ type VerifyOptions struct {
 }
 
 // verifyDesired returns whose commits are obeyed.
-func (s *host) verifyDesired() (*gitrepo.Verification, error) {
+func (s *host) verifyDesired() (*check.Verification, error) {
 	switch {
 	case s.Verify.Pusher && s.Verify.Desired == "":
 		return nil, errors.New("--require-signed-push says whose signature is needed, and --verify-desired which keys are whose: give both")
@@ -37,7 +37,7 @@ func (s *host) verifyDesired() (*gitrepo.Verification, error) {
 		}
 		return nil, nil
 	}
-	v, err := gitrepo.NewVerification(s.Verify.Desired, s.keeper.Derive("sign commits of the desired repository"))
+	v, err := check.NewVerification(s.Verify.Desired, s.keeper.Derive("sign commits of the desired repository"))
 	if err != nil {
 		return nil, fmt.Errorf("signatures of the desired repository (--verify-desired): %w", err)
 	}

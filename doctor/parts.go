@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
@@ -140,7 +141,7 @@ func misleading(ctx context.Context, dir, branch string) Finding {
 		return found(Failed, "Put the repository back from a backup or a clone.", "the refs of %s can't be listed: %v", dir, err)
 	}
 	for ref := range strings.FieldsSeq(out) {
-		if why := gitrepo.MisleadingRef(ref, branch); why != "" {
+		if why := check.MisleadingRef(ref, branch); why != "" {
 			return found(Failed, fmt.Sprintf("Look who brought it. What still needs its commit (a package's version) gets another tag first; then remove it: git -C %s update-ref -d %s", dir, ref),
 				"%s misleads who has fetched it: %s", ref, why)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -32,7 +33,7 @@ type Repo interface {
 	Lookup(instance string) (desired.Revision, bool)
 	// Diff returns the instances that differ between two commits; beside an *desired.InvalidError
 	// it returns those that can be read.
-	Diff(ctx context.Context, before, after string) (changes []gitrepo.Change, settings bool, err error)
+	Diff(ctx context.Context, before, after string) (changes []read.Change, settings bool, err error)
 	// Since returns the commits that tip has and since lacks, the newest first.
 	Since(ctx context.Context, since, tip string, most int) (list []gitrepo.Step, more bool, err error)
 	// RolloutsChanged returns the names of the rollouts whose files a commit has otherwise than another.

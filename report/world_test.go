@@ -16,6 +16,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -267,7 +268,7 @@ func (w *world) Lookup(id string) (desired.Revision, bool) {
 }
 
 // Diff implements [Repo]. What is called vims stands for the settings.
-func (w *world) Diff(_ context.Context, before, after string) (changes []gitrepo.Change, settings bool, err error) {
+func (w *world) Diff(_ context.Context, before, after string) (changes []read.Change, settings bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
@@ -284,7 +285,7 @@ func (w *world) Diff(_ context.Context, before, after string) (changes []gitrepo
 		} else if is.Tree == "broken" {
 			err = &desired.InvalidError{Problems: []*desired.Problem{{File: is.Dir}}}
 		} else if was != is.Tree {
-			changes = append(changes, gitrepo.Change{After: is})
+			changes = append(changes, read.Change{After: is})
 		}
 	}
 

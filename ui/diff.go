@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // Bounds on the difference of two files: more lines are shown as replaced in whole, and cut.
@@ -18,7 +18,7 @@ const (
 )
 
 // diffFiles is how the files of one directory differ. hide takes secrets out of the lines of a file.
-func diffFiles(dir string, old, now desired.Files, hide func([]gitrepo.DiffLine)) []gitrepo.FileDiff {
+func diffFiles(dir string, old, now desired.Files, hide func([]read.DiffLine)) []read.FileDiff {
 	names := slices.Collect(maps.Keys(old))
 	for name := range now {
 		if _, ok := old[name]; !ok {
@@ -26,16 +26,16 @@ func diffFiles(dir string, old, now desired.Files, hide func([]gitrepo.DiffLine)
 		}
 	}
 	slices.Sort(names)
-	var list []gitrepo.FileDiff
+	var list []read.FileDiff
 	for _, name := range names {
 		if a, b := old[name], now[name]; !bytes.Equal(a, b) {
-			f := gitrepo.FileDiff{Path: path.Join(dir, name)}
+			f := read.FileDiff{Path: path.Join(dir, name)}
 			if bytes.IndexByte(a, 0) >= 0 || bytes.IndexByte(b, 0) >= 0 {
 				f.Binary = true
 			} else {
 				f.Lines = diffLines(linesOf(a), linesOf(b))
 				hide(f.Lines)
-				f.Lines = gitrepo.Hunks(f.Lines)
+				f.Lines = read.Hunks(f.Lines)
 			}
 			if len(f.Lines) > mostDiffShown {
 				f.Lines, f.Cut = f.Lines[:mostDiffShown], true
@@ -55,7 +55,7 @@ func linesOf(b []byte) []string {
 }
 
 // diffLines is the shortest difference of two texts, with all lines of both.
-func diffLines(a, b []string) []gitrepo.DiffLine {
+func diffLines(a, b []string) []read.DiffLine {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
 		head++
@@ -64,26 +64,26 @@ func diffLines(a, b []string) []gitrepo.DiffLine {
 	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	var all []gitrepo.DiffLine
+	var all []read.DiffLine
 	for _, l := range a[:head] {
-		all = append(all, gitrepo.DiffLine{Op: ' ', Text: l})
+		all = append(all, read.DiffLine{Op: ' ', Text: l})
 	}
 	all = append(all, changedLines(a[head:len(a)-tail], b[head:len(b)-tail])...)
 	for _, l := range a[len(a)-tail:] {
-		all = append(all, gitrepo.DiffLine{Op: ' ', Text: l})
+		all = append(all, read.DiffLine{Op: ' ', Text: l})
 	}
 	return all
 }
 
 // changedLines compares by the longest common subsequence.
-func changedLines(a, b []string) []gitrepo.DiffLine {
-	var out []gitrepo.DiffLine
+func changedLines(a, b []string) []read.DiffLine {
+	var out []read.DiffLine
 	if len(a)*len(b) > mostCompared {
 		for _, l := range a {
-			out = append(out, gitrepo.DiffLine{Op: '-', Text: l})
+			out = append(out, read.DiffLine{Op: '-', Text: l})
 		}
 		for _, l := range b {
-			out = append(out, gitrepo.DiffLine{Op: '+', Text: l})
+			out = append(out, read.DiffLine{Op: '+', Text: l})
 		}
 		return out
 	}
@@ -102,13 +102,13 @@ func changedLines(a, b []string) []gitrepo.DiffLine {
 	for i < len(a) || j < len(b) {
 		switch {
 		case i < len(a) && j < len(b) && a[i] == b[j]:
-			out = append(out, gitrepo.DiffLine{Op: ' ', Text: a[i]})
+			out = append(out, read.DiffLine{Op: ' ', Text: a[i]})
 			i, j = i+1, j+1
 		case i < len(a) && (j == len(b) || most[(i+1)*width+j] >= most[i*width+j+1]):
-			out = append(out, gitrepo.DiffLine{Op: '-', Text: a[i]})
+			out = append(out, read.DiffLine{Op: '-', Text: a[i]})
 			i++
 		default:
-			out = append(out, gitrepo.DiffLine{Op: '+', Text: b[j]})
+			out = append(out, read.DiffLine{Op: '+', Text: b[j]})
 			j++
 		}
 	}

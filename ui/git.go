@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -151,7 +152,7 @@ func outcomeOf(op *lcm.Operation) outcomeRow {
 // commitPage is one commit.
 type commitPage struct {
 	commitRow
-	Diffs      *gitrepo.Diffs
+	Diffs      *read.Diffs
 	Operations []outcomeRow
 }
 

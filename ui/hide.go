@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // hiddenValue stands for the value of a secret.
@@ -16,8 +16,8 @@ const hiddenValue = "(hidden)"
 // It hides values under names of secrets, the data of Kubernetes' Secrets, private keys and web
 // tokens; what refers to a secret, encrypted ones too, stays. It reads no YAML but lines, so that a
 // file which can't be parsed is no way around it, and rather hides too much.
-func Hide(names desired.SecretNames) func([]gitrepo.DiffLine) {
-	return func(lines []gitrepo.DiffLine) {
+func Hide(names desired.SecretNames) func([]read.DiffLine) {
+	return func(lines []read.DiffLine) {
 		before, after := newHider(names, lines, '-'), newHider(names, lines, '+')
 		for i, l := range lines {
 			text := l.Text
@@ -51,7 +51,7 @@ type hider struct {
 	named int
 }
 
-func newHider(names desired.SecretNames, lines []gitrepo.DiffLine, side byte) *hider {
+func newHider(names desired.SecretNames, lines []read.DiffLine, side byte) *hider {
 	h := &hider{names: names, secrets: map[int]bool{}, value: -1, data: -1, named: -1}
 	var document []int
 	secret := false

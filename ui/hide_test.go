@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // difference are lines that begin with their sign.
-func difference(text string) []gitrepo.DiffLine {
-	var lines []gitrepo.DiffLine
+func difference(text string) []read.DiffLine {
+	var lines []read.DiffLine
 	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
-		lines = append(lines, gitrepo.DiffLine{Op: line[0], Text: line[1:]})
+		lines = append(lines, read.DiffLine{Op: line[0], Text: line[1:]})
 	}
 	return lines
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
@@ -113,7 +114,7 @@ type History interface {
 	// directories. next is where the following page begins.
 	Log(ctx context.Context, scope *access.Scope, from string, most int, dir string) (list []*gitrepo.Logged, next string, err error)
 	// Commit returns one commit and what it changed.
-	Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *gitrepo.Diffs, error)
+	Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *read.Diffs, error)
 	// Operations are those that the commit began on instances, the few first of them. Where it began
 	// none on an instance that it changed, it is the first one whose revision has the commit in it.
 	Operations(ctx context.Context, scope *access.Scope, l *gitrepo.Logged) []Begun
@@ -145,7 +146,7 @@ type Review struct {
 	Branch, Commit string
 	Commits        []*gitrepo.Logged
 	More           bool // commits are left out
-	Diffs          *gitrepo.Diffs
+	Diffs          *read.Diffs
 	Verdict        *Verdict
 	// Merged says that the branch has nothing that head lacks.
 	Merged bool

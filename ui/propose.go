@@ -12,7 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
@@ -30,7 +30,7 @@ type proposePage struct {
 	Draft               *sol.Draft
 	Message             []string
 	Author              string
-	Diffs               []gitrepo.FileDiff
+	Diffs               []read.FileDiff
 	Verdict             *Verdict
 	// Digest and Head fix what was shown; ETag fixes an operation.
 	Digest, Head, ETag string

@@ -14,7 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/sol"
 )
 
@@ -119,9 +119,9 @@ func (s *Service) showRollout(w http.ResponseWriter, r *http.Request) error {
 		return slow(ctx, rolloutFailure(err, name))
 	}
 	p := &rolloutPage{rolloutRow: rowOf(st), Buttons: rolloutButtons(st)}
-	var lines []gitrepo.DiffLine
+	var lines []read.DiffLine
 	for _, line := range linesOf(text) {
-		lines = append(lines, gitrepo.DiffLine{Op: ' ', Text: line})
+		lines = append(lines, read.DiffLine{Op: ' ', Text: line})
 	}
 	Hide(desired.SecretNames{})(lines)
 	for _, line := range lines {
@@ -181,7 +181,7 @@ type rolloutAskPage struct {
 	Status       rolloutRow
 	Author       string
 	Message      []string
-	Diffs        []gitrepo.FileDiff
+	Diffs        []read.FileDiff
 	Followed     string
 	// Refusal is why nothing can be committed, Moved that what is shown isn't what was shown before.
 	Refusal *Failure

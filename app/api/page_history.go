@@ -15,6 +15,8 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -68,7 +70,7 @@ func (h *pageHistory) Log(ctx context.Context, scope *access.Scope, from string,
 			if len(shown) == most {
 				return shown, list[i].Commit, nil
 			}
-			t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit)
+			t, err := h.s.Repo.Reader().Touched(ctx, firstParent(l), l.Commit)
 			if err != nil {
 				return nil, "", err
 			}
@@ -91,7 +93,7 @@ func firstParent(l *gitrepo.Logged) string {
 }
 
 // confineLogged takes out of a commit what isn't the caller's to see; it is false where nothing is.
-func (h *pageHistory) confineLogged(scope *access.Scope, l *gitrepo.Logged, t *gitrepo.Touched) bool {
+func (h *pageHistory) confineLogged(scope *access.Scope, l *gitrepo.Logged, t *read.Touched) bool {
 	if scope.Everything() {
 		return true
 	}
@@ -123,7 +125,7 @@ func (h *pageHistory) sees(scope *access.Scope) func(string) bool {
 
 // hide takes secrets out of what differs between two commits: also those whose names the packages of
 // the instances declare.
-func (h *pageHistory) hide(ctx context.Context, r *gitrepo.Reader, from, to string) func([]gitrepo.DiffLine) {
+func (h *pageHistory) hide(ctx context.Context, r *read.Reader, from, to string) func([]read.DiffLine) {
 	var names desired.SecretNames
 	changes, _, err := r.Diff(ctx, from, to)
 	if err != nil {
@@ -147,7 +149,7 @@ func (h *pageHistory) hide(ctx context.Context, r *gitrepo.Reader, from, to stri
 }
 
 // Commit implements [ui.History].
-func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *gitrepo.Diffs, error) {
+func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *read.Diffs, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTime)
 	defer cancel()
 	l, err := h.s.Repo.Show(ctx, sha)
@@ -155,7 +157,7 @@ func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha strin
 		return nil, nil, err
 	}
 	if !scope.Everything() {
-		t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit)
+		t, err := h.s.Repo.Reader().Touched(ctx, firstParent(l), l.Commit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -163,7 +165,7 @@ func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha strin
 			return nil, nil, fmt.Errorf("%w: commit %s", desired.ErrNotFound, l.Commit)
 		}
 	}
-	d, err := h.s.Repo.Patch(ctx, firstParent(l), l.Commit, h.sees(scope), h.hide(ctx, h.s.Repo.Reader, firstParent(l), l.Commit))
+	d, err := h.s.Repo.Reader().Patch(ctx, firstParent(l), l.Commit, h.sees(scope), h.hide(ctx, h.s.Repo.Reader(), firstParent(l), l.Commit))
 	return l, d, err
 }
 
@@ -178,8 +180,8 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 			ids = append(ids, strings.TrimSuffix(f[4], ":"))
 		}
 	}
-	if t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit); err == nil && len(t.Dirs) <= mostTouched {
-		if changes, _, err := h.s.Repo.Diff(ctx, firstParent(l), l.Commit); err == nil {
+	if t, err := h.s.Repo.Reader().Touched(ctx, firstParent(l), l.Commit); err == nil && len(t.Dirs) <= mostTouched {
+		if changes, _, err := h.s.Repo.Reader().Diff(ctx, firstParent(l), l.Commit); err == nil {
 			for _, c := range changes {
 				instance := cmp.Or(c.After.Instance, c.Before.Instance)
 				instances = append(instances, instance)
@@ -281,7 +283,7 @@ func (h *pageHistory) Moved(ctx context.Context, commit, dir string) (bool, erro
 	case !git.IsHash(commit):
 		return true, nil
 	}
-	t, err := h.s.Repo.Touched(ctx, commit, head)
+	t, err := h.s.Repo.Reader().Touched(ctx, commit, head)
 	if err != nil {
 		return true, nil //nolint:nilerr // a commit that this repository never had
 	}
@@ -342,7 +344,7 @@ func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch stri
 func (h *pageHistory) confineReview(ctx context.Context, scope *access.Scope, v *ui.Review) error {
 	var shown []*gitrepo.Logged
 	for _, l := range v.Commits {
-		t, err := h.s.Repo.Touched(ctx, firstParent(l), l.Commit)
+		t, err := h.s.Repo.Reader().Touched(ctx, firstParent(l), l.Commit)
 		if err != nil {
 			return err
 		}
@@ -366,7 +368,7 @@ func (h *pageHistory) judge(ctx context.Context, who auth.Identity, d *gitrepo.D
 	defer hold.End()
 
 	more := 0
-	v, err := admission.CheckPush(ctx, d.Reader, d.Update.Ref, []gitrepo.RefUpdate{d.Update}, nil, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
+	v, err := admission.CheckPush(ctx, check.New(d.Reader), d.Update.Ref, []check.RefUpdate{d.Update}, nil, func(u check.RefUpdate) (*admission.Verdict, error) {
 		p, err := admission.FromUpdate(ctx, d.Reader, u)
 		if err != nil {
 			return nil, err

@@ -17,7 +17,8 @@ import (
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
 	"github.com/jibe-vnfm/jibe/ui"
@@ -116,7 +117,7 @@ func (w *pageWriter) CommitEdit(ctx context.Context, who auth.Identity, instance
 	if err != nil {
 		return "", err
 	}
-	if lacking := admission.Lacking(who, settings, gitrepo.Touched{Dirs: []string{d.At.Dir}}); len(lacking) > 0 {
+	if lacking := admission.Lacking(who, settings, read.Touched{Dirs: []string{d.At.Dir}}); len(lacking) > 0 {
 		return "", &ui.Failure{Status: http.StatusForbidden, Title: "You may not commit this", Detail: lacking[0].Message, Remedy: "Propose it as a branch, and have somebody with that role merge it."}
 	}
 	v, err := w.s.Reviewer.Review(ctx, proposalOf(d, who), false)
@@ -160,7 +161,7 @@ func (w *pageWriter) Propose(ctx context.Context, who auth.Identity, d *sol.Draf
 		return "", "", err
 	}
 	if w.s.Remote == "" {
-		if err := w.s.Repo.DraftMoved(gitrepo.RefUpdate{Ref: "refs/heads/" + branch, New: rev.Commit}, who.String(), false); err != nil {
+		if err := w.s.Repo.DraftMoved(check.RefUpdate{Ref: "refs/heads/" + branch, New: rev.Commit}, who.String(), false); err != nil {
 			w.s.Log.WarnContext(ctx, "who proposed a branch isn't noted: administrators alone can delete it", "branch", branch, "error", err)
 		}
 	}

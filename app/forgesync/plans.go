@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/markdown"
 	"github.com/jibe-vnfm/jibe/report"
 )
@@ -54,7 +55,7 @@ func (s planner) branch(ctx context.Context, branch string) (report.Plan, error)
 	defer d.Close()
 	made.Base = d.Update.Old
 	var unplanned string
-	v, err := admission.CheckPush(ctx, d.Reader, d.Update.Ref, []gitrepo.RefUpdate{d.Update}, nil, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
+	v, err := admission.CheckPush(ctx, check.New(d.Reader), d.Update.Ref, []check.RefUpdate{d.Update}, nil, func(u check.RefUpdate) (*admission.Verdict, error) {
 		p, err := admission.FromUpdate(ctx, d.Reader, u)
 		if err != nil {
 			return nil, err

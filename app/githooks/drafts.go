@@ -7,7 +7,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 // notTheirDrafts names the drafts that a push deletes or rewrites and that are another's. An administrator may do that to all.
@@ -33,7 +33,7 @@ func (s *Service) notTheirDrafts(ctx context.Context, by pusher, p *admission.Pu
 }
 
 // noteDrafts notes who owns the drafts of a push that has ended, but for those that git didn't take.
-func (s *Service) noteDrafts(ctx context.Context, a *acceptedPush, lost []gitrepo.RefUpdate) {
+func (s *Service) noteDrafts(ctx context.Context, a *acceptedPush, lost []check.RefUpdate) {
 	if a.repository != admission.DesiredRepository || s.Remote != "" {
 		return
 	}
@@ -48,7 +48,7 @@ func (s *Service) noteDrafts(ctx context.Context, a *acceptedPush, lost []gitrep
 }
 
 // lostDraft is what the audit log says of a draft that was deleted or rewritten.
-func lostDraft(u gitrepo.RefUpdate) string {
+func lostDraft(u check.RefUpdate) string {
 	if u.New == "" {
 		return "deleted, it was at " + u.Old
 	}

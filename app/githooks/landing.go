@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -27,7 +28,7 @@ type landing struct {
 	verdict *admission.Verdict
 	push    *admission.Push
 	// accepted is set once git was to take it.
-	accepted *gitrepo.RefUpdate
+	accepted *check.RefUpdate
 }
 
 // errRefused is returned for a landing that the verdict refuses.
@@ -66,20 +67,20 @@ func (s *Service) land(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errRefused):
 		s.Rejected(l.verdict.Forbidden, l.verdict.Problems)
 		s.auditRefusedPush(r.Context(), by, &admission.Push{Repository: admission.DesiredRepository,
-			Updates: []gitrepo.RefUpdate{{Ref: s.branchRef(), New: asked.Commit}}}, l.verdict.Problems)
+			Updates: []check.RefUpdate{{Ref: s.branchRef(), New: asked.Commit}}}, l.verdict.Problems)
 		answer.JSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict})
 	case err != nil:
 		answer.Unreviewed(w, err)
 	default:
 		if u.Old != u.New {
-			s.Arrived(u.Ref, []gitrepo.RefUpdate{u}, began)
+			s.Arrived(u.Ref, []check.RefUpdate{u}, began)
 		}
 		answer.JSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict, Update: u})
 	}
 }
 
 // judge holds what the branch would become against all that a push of it is held against.
-func (l *landing) judge(ctx context.Context, u gitrepo.RefUpdate) error {
+func (l *landing) judge(ctx context.Context, u check.RefUpdate) error {
 	p, err := l.s.Describe(ctx, l.Landing, u, l.s.Signers)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (l *landing) judge(ctx context.Context, u gitrepo.RefUpdate) error {
 }
 
 // accept writes down who lands it, before git is told to.
-func (l *landing) accept(ctx context.Context, u gitrepo.RefUpdate) error {
+func (l *landing) accept(ctx context.Context, u check.RefUpdate) error {
 	l.lost(ctx)
 	if err := l.s.acceptPush(ctx, l.by, l.push); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (l *landing) lost(ctx context.Context) {
 	if l.accepted == nil {
 		return
 	}
-	s, updates := l.s, []gitrepo.RefUpdate{*l.accepted}
+	s, updates := l.s, []check.RefUpdate{*l.accepted}
 	if l.accepted = nil; l.ID != "" {
 		s.pushes.accept(l.ID, nil)
 	}

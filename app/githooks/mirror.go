@@ -7,7 +7,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -21,7 +21,7 @@ func (s *Service) checkMirrored(ctx context.Context, p *admission.Push) ([]*desi
 		return nil, fmt.Errorf("the git server of the desired repository can't be asked, to which this would be pushed on: %w", err)
 	}
 	on := []string{s.branchRef(), s.landingRef()}
-	i := slices.IndexFunc(p.Updates, func(u gitrepo.RefUpdate) bool { return !slices.Contains(on, u.Ref) })
+	i := slices.IndexFunc(p.Updates, func(u check.RefUpdate) bool { return !slices.Contains(on, u.Ref) })
 	switch {
 	case i >= 0:
 		return []*desired.Problem{{File: p.Updates[i].Ref, Message: "this is the mirror of a desired repository on a forge, from which only " + s.Branch + " is pushed on",

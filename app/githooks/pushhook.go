@@ -14,7 +14,8 @@ import (
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -85,7 +86,7 @@ func (s *Service) judgePush(ctx context.Context, by pusher, p *admission.Push) (
 	if err != nil {
 		return nil, err
 	}
-	main := func(u gitrepo.RefUpdate) bool { return u.Ref == s.branchRef() }
+	main := func(u check.RefUpdate) bool { return u.Ref == s.branchRef() }
 	others := slices.DeleteFunc(slices.Clone(p.Updates), main)
 	lacking := admission.LackingDrafts(by.who, others)
 	if p.Touched != nil {
@@ -107,7 +108,7 @@ func (s *Service) judgePush(ctx context.Context, by pusher, p *admission.Push) (
 	case p.Touched == nil || p.Proposal == nil:
 		return nil, errors.New("the push hook doesn't say what the push changes: it is that of another version of jibe, which the next start of the server replaces")
 	case p.Updates[i].Old != s.Repo.Head():
-		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: " + gitrepo.LandingCommand(p.Updates[i].New, s.Branch)}}}, nil
+		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: " + check.LandingCommand(p.Updates[i].New, s.Branch)}}}, nil
 	}
 	p.Proposal.Admin = by.who.May(auth.Admin, "")
 	return s.Reviewer.Review(ctx, p.Proposal, false)
@@ -124,13 +125,13 @@ func forbidden(lacking, problems []*desired.Problem) *admission.Verdict {
 func (s *Service) branchRef() string { return "refs/heads/" + s.Branch }
 
 // landingRef is what is pushed to so that it lands on the desired branch.
-func (s *Service) landingRef() string { return gitrepo.LandingRef(s.Branch) }
+func (s *Service) landingRef() string { return check.LandingRef(s.Branch) }
 
 // acceptedPush is a push that git was told to take.
 type acceptedPush struct {
 	pusher
 	repository string
-	updates    []gitrepo.RefUpdate
+	updates    []check.RefUpdate
 	rewrites   []string
 }
 
@@ -139,7 +140,7 @@ func (s *Service) acceptPush(ctx context.Context, by pusher, p *admission.Push) 
 	if err := s.Audit.Health(); err != nil {
 		return err
 	}
-	if p.Repository == admission.DesiredRepository && gitrepo.Lands(p.Updates) {
+	if p.Repository == admission.DesiredRepository && check.Lands(p.Updates) {
 		// What becomes of the branch is judged, and written down, when it lands.
 		if p.ID != "" && !s.pushes.lands(p.ID) {
 			return errNoPush
@@ -151,7 +152,7 @@ func (s *Service) acceptPush(ctx context.Context, by pusher, p *admission.Push) 
 			if u.Ref != s.branchRef() {
 				continue
 			}
-			if err := s.Repo.Pushing(gitrepo.Push{Pusher: by.who.String(), From: by.from, Admin: by.who.May(auth.Admin, ""), Old: u.Old, New: u.New}); err != nil {
+			if err := s.Repo.Pushing(read.Push{Pusher: by.who.String(), From: by.from, Admin: by.who.May(auth.Admin, ""), Old: u.Old, New: u.New}); err != nil {
 				return err
 			}
 		}
@@ -183,7 +184,7 @@ func (s *Service) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
 	if a == nil {
 		return
 	}
-	var lost []gitrepo.RefUpdate
+	var lost []check.RefUpdate
 	for _, u := range a.updates {
 		if now, err := git.ReadRef(dir, u.Ref); err != nil || now != u.New {
 			// It may have been taken, and followed by another since.
@@ -202,7 +203,7 @@ func (s *Service) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
 }
 
 // auditPush records one push: a record for each ref. rewrites are the drafts that it deletes or rewrites.
-func (s *Service) auditPush(ctx context.Context, by pusher, repository string, updates []gitrepo.RefUpdate, outcome audit.Outcome, reason string, rewrites ...string) error {
+func (s *Service) auditPush(ctx context.Context, by pusher, repository string, updates []check.RefUpdate, outcome audit.Outcome, reason string, rewrites ...string) error {
 	for n, u := range updates {
 		r := audit.Record{Identity: by.who.Name, Issuer: by.who.Issuer, Source: by.from, Action: "push", Object: repository + " " + u.Ref,
 			Outcome: outcome, Reason: reason, Commit: u.New}

@@ -14,6 +14,8 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // Config says what pushes are held against, and who is told of them.
@@ -34,10 +36,10 @@ type Config struct {
 	SignedByPusher bool
 	Signers        string
 	// Describe says what a landing would change.
-	Describe func(ctx context.Context, l admission.Landing, u gitrepo.RefUpdate, signers string) (*admission.Push, error)
+	Describe func(ctx context.Context, l admission.Landing, u check.RefUpdate, signers string) (*admission.Push, error)
 	// Rejected is told of pushes that are refused, and Arrived of those to the branch that are taken.
 	Rejected func(forbidden bool, problems []*desired.Problem)
-	Arrived  func(branch string, updates []gitrepo.RefUpdate, began time.Time)
+	Arrived  func(branch string, updates []check.RefUpdate, began time.Time)
 	// Register adds what is measured.
 	Register func(...prometheus.Collector)
 	Log      *slog.Logger
@@ -50,10 +52,10 @@ type Repo interface {
 	Refresh(ctx context.Context) error
 	CatchUp(ctx context.Context) error
 	Fetch(ctx context.Context) error
-	Land(ctx context.Context, l gitrepo.Landing) (gitrepo.RefUpdate, error)
-	Pushing(p gitrepo.Push) error
+	Land(ctx context.Context, l gitrepo.Landing) (check.RefUpdate, error)
+	Pushing(p read.Push) error
 	DraftOwner(ctx context.Context, ref, commit string) (string, error)
-	DraftMoved(u gitrepo.RefUpdate, owner string, rewritten bool) error
+	DraftMoved(u check.RefUpdate, owner string, rewritten bool) error
 }
 
 // Recorder records who pushed what.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 // notTheirs are the signatures of a push that aren't its pusher's, where only those count.
@@ -15,7 +15,7 @@ func (s *Service) notTheirs(by pusher, p *admission.Push) (lacking []*desired.Pr
 	if !s.SignedByPusher || len(p.Problems) > 0 {
 		return nil
 	}
-	pushed := slices.IndexFunc(p.Updates, func(u gitrepo.RefUpdate) bool { return u.Ref == s.branchRef() })
+	pushed := slices.IndexFunc(p.Updates, func(u check.RefUpdate) bool { return u.Ref == s.branchRef() })
 	if pushed >= 0 && len(p.Signers) == 0 {
 		return []*desired.Problem{{File: s.branchRef(), Message: "the push hook doesn't say who has signed the commits (--require-signed-push)", Remedy: "start the server again, which writes the hook anew"}}
 	}

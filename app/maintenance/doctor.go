@@ -13,7 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -116,7 +116,7 @@ func settingsOf(ctx context.Context, o Place) (*desired.Settings, error) {
 	if head == "" {
 		return nil, errors.New("there is no commit yet")
 	}
-	r := gitrepo.ReadOnly(dir, o.Branch)
+	r := read.ReadOnly(dir, o.Branch)
 	defer r.Close()
 	return r.SettingsAt(ctx, head)
 }

@@ -6,7 +6,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -51,7 +51,7 @@ func (t *Tracing) Follow(log *oplog.Log) {
 }
 
 // Pushed notes that a push was taken which began at a time.
-func (t *Tracing) Pushed(branch string, updates []gitrepo.RefUpdate, began time.Time) {
+func (t *Tracing) Pushed(branch string, updates []check.RefUpdate, began time.Time) {
 	t.arrivals.pushed(branch, updates, began)
 }
 
@@ -59,7 +59,7 @@ func (t *Tracing) Pushed(branch string, updates []gitrepo.RefUpdate, began time.
 func (t *Tracing) Seen(commit string, instances []string) { t.arrivals.seen(commit, instances) }
 
 // pushed notes that a push was taken which began at a time.
-func (a *arrivals) pushed(branch string, updates []gitrepo.RefUpdate, began time.Time) {
+func (a *arrivals) pushed(branch string, updates []check.RefUpdate, began time.Time) {
 	if a == nil {
 		return
 	}

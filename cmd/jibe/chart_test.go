@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/archive"
 )
 
 // leftOver matches a row of the table in the chart's guide: | `--flag` | why it has no value |
@@ -97,7 +98,7 @@ func chartArgs(t *testing.T, testdata string) map[string][]string {
 		}
 
 		var values struct{ ExtraArgs []string }
-		read(t, filepath.Join(testdata, "values", name+".yaml"), &values)
+		readYAML(t, filepath.Join(testdata, "values", name+".yaml"), &values)
 		cases[name] = slices.DeleteFunc(args, func(arg string) bool { return slices.Contains(values.ExtraArgs, arg) })
 	}
 
@@ -156,7 +157,7 @@ func changedArgs(text string) iter.Seq2[string, string] {
 	}
 }
 
-func read(t *testing.T, name string, into any) {
+func readYAML(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/jibe-vnfm/jibe/app/api"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // draft is a push that somebody considers: of a clone, or of a plain folder with the files
@@ -19,7 +21,7 @@ import (
 type draft struct {
 	root  string
 	clone *gitrepo.Draft // nil for a plain folder
-	plain gitrepo.Snapshot
+	plain read.Snapshot
 	// now is what the server has, by instance.
 	now []desired.Revision
 }
@@ -47,7 +49,7 @@ func newDraft(ctx context.Context, c *client, dir, base, commit string, offline 
 	case cmp.Or(commit, base) != "":
 		err = fmt.Errorf("%s is no clone of the desired repository, and has no branch or commit %q", root, cmp.Or(commit, base))
 	default:
-		d.plain, err = gitrepo.WorkingCopy(root)
+		d.plain, err = read.WorkingCopy(root)
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func (d *draft) close() {
 func (d *draft) check(ctx context.Context, options []string, review func(*admission.Proposal) (*admission.Verdict, error)) (*admission.Verdict, error) {
 	if d.clone != nil {
 		u := d.clone.Update
-		return admission.CheckPush(ctx, d.clone.Reader, u.Ref, []gitrepo.RefUpdate{u}, options, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
+		return admission.CheckPush(ctx, check.New(d.clone.Reader), u.Ref, []check.RefUpdate{u}, options, func(u check.RefUpdate) (*admission.Verdict, error) {
 			p, err := d.proposal(ctx, u)
 			if err != nil {
 				return nil, err
@@ -86,7 +88,7 @@ func (d *draft) check(ctx context.Context, options []string, review func(*admiss
 
 // proposal is what the update would change: everything that differs from what the server
 // has, where the clone doesn't have the commits that it is based on.
-func (d *draft) proposal(ctx context.Context, u gitrepo.RefUpdate) (*admission.Proposal, error) {
+func (d *draft) proposal(ctx context.Context, u check.RefUpdate) (*admission.Proposal, error) {
 	if u.Old != "" {
 		return admission.FromUpdate(ctx, d.clone.Reader, u)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 // newHook is the command that the git hooks of the desired repository run; it isn't for
@@ -30,7 +30,7 @@ func newHook() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			unlimited()
-			h.push = os.Getenv(gitrepo.EnvPush)
+			h.push = os.Getenv(check.EnvPush)
 			return h.preReceive(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
 		},
 	}
@@ -40,7 +40,7 @@ func newHook() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			unlimited()
-			h.push = os.Getenv(gitrepo.EnvPush)
+			h.push = os.Getenv(check.EnvPush)
 			return h.procReceive(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -76,7 +76,7 @@ type pushHook struct {
 // objects, as git keeps them in quarantine: it reads what matters and has the server say
 // who pushes, whether they may, and what it thinks of it.
 func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
-	updates, err := gitrepo.ReadPush(stdin)
+	updates, err := check.ReadPush(stdin)
 	if err != nil {
 		return err
 	}
@@ -85,14 +85,14 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 			return err
 		}
 	}
-	pushed, err := gitrepo.OpenQuarantine(ctx, h.branch)
+	pushed, err := check.OpenQuarantine(ctx, h.branch)
 	if err != nil {
 		return err
 	}
 	defer pushed.Close()
 	p := &admission.Push{ID: h.push, Repository: h.repository, Updates: updates}
 	if h.repository == admission.DesiredRepository {
-		err = p.Describe(ctx, pushed, "refs/heads/"+h.branch, gitrepo.PushOptions())
+		err = p.Describe(ctx, pushed, "refs/heads/"+h.branch, check.PushOptions())
 	} else {
 		p.Problems, err = pushed.CheckRefs(ctx, updates...)
 	}
@@ -111,7 +111,7 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 	}
 	v, err := h.ask(ctx, p)
 	switch {
-	case errors.Is(err, errNoServer) && gitrepo.Lands(updates):
+	case errors.Is(err, errNoServer) && check.Lands(updates):
 		return fmt.Errorf("nothing lands while no server runs, so nothing was changed (start it, or push to %s): %w", h.branch, err)
 	case h.push == "" && errors.Is(err, errNoServer):
 		fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
@@ -176,7 +176,7 @@ const mostShown = 50
 
 // fetchFirst is the remedy where a push isn't based on the newest commit.
 func fetchFirst(commit, branch string) string {
-	return "fetch first, then push again; or have it merged: " + gitrepo.LandingCommand(commit, branch)
+	return "fetch first, then push again; or have it merged: " + check.LandingCommand(commit, branch)
 }
 
 // desiredBranch is the branch that the repository's HEAD names.

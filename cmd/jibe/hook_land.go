@@ -7,13 +7,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app/githooks"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 // procReceive has the server land what the hook pre-receive has taken: by now git has put the pushed
 // objects where the server reads them.
 func (h pushHook) procReceive(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
-	return gitrepo.ProcReceive(stdin, stdout, func(u gitrepo.RefUpdate, options []string) (gitrepo.RefUpdate, string) {
+	return check.ProcReceive(stdin, stdout, func(u check.RefUpdate, options []string) (check.RefUpdate, string) {
 		var l admission.Landed
 		if err := h.post(ctx, githooks.LandPath, admission.Landing{ID: h.push, Ref: u.Ref, Commit: u.New, Options: options}, &l); err != nil {
 			fmt.Fprintf(stderr, "jibe: the server didn't say that this landed (push again: what has landed isn't changed by it): %v\n", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -93,7 +94,7 @@ func (r *Repo) has(ctx context.Context, commit, in string) (bool, error) {
 	if commit == in {
 		return true, nil
 	}
-	ok, err := r.isAncestor(ctx, commit, in)
+	ok, err := r.read.IsAncestor(ctx, commit, in)
 	if git.ExitCode(err) == 128 {
 		return false, nil
 	}
@@ -122,7 +123,7 @@ func (r *Repo) adoptAccepted(ctx context.Context, hash, head string) (newHash, n
 	}
 	if !has {
 		// It may have been pushed since the remote was asked.
-		if hash, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
+		if hash, err = r.fetch(ctx, r.read.Ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
 			return hash, head, err
 		}
 		if has, err = r.has(ctx, is, hash); err != nil {
@@ -138,7 +139,7 @@ func (r *Repo) adoptAccepted(ctx context.Context, hash, head string) (newHash, n
 	if err := r.within(ctx, head, is); err != nil {
 		return hash, head, err
 	}
-	if err := r.refs.Move(ctx, r.ref(), is, head); err != nil {
+	if err := r.refs.Move(ctx, r.read.Ref(), is, head); err != nil {
 		return hash, head, err
 	}
 	r.histories.Add(1)
@@ -149,7 +150,7 @@ func (r *Repo) adoptAccepted(ctx context.Context, hash, head string) (newHash, n
 // rewritten refuses a history that lacks the mirror's head, unless a person has accepted it
 // elsewhere.
 func (r *Repo) rewritten(ctx context.Context, head, hash string) error {
-	if ok, err := r.isAncestor(ctx, head, hash); err != nil || ok {
+	if ok, err := r.read.IsAncestor(ctx, head, hash); err != nil || ok {
 		return err
 	}
 	if is := r.accepted(ctx); is != "" {
@@ -280,7 +281,7 @@ func (r *Repo) WaitFor(ctx context.Context, commit string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: commit %s isn't here yet: %w", desired.ErrUnavailable, commit, ctx.Err())
 		case <-r.ctx.Done():
-			return errClosed
+			return objects.ErrClosed
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -105,7 +106,7 @@ func (c *cutter) run(ctx context.Context) (report CutReport, err error) {
 	if err != nil {
 		return report, err
 	}
-	was, err := readShallow(c.opt.Dir)
+	was, err := objects.ReadShallow(c.opt.Dir)
 	if err != nil {
 		return report, err
 	}
@@ -171,7 +172,7 @@ func (c *cutter) nothingHeld(ctx context.Context) error {
 		return err
 	}
 	r.mu.RLock()
-	problems := slices.Concat(r.index.problems(), r.settings.problems)
+	problems := slices.Concat(r.index.Problems(), r.settings.Problems)
 	r.mu.RUnlock()
 	if err := r.Close(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -123,41 +124,19 @@ func (c *cutter) refusePushes() (open func() error, err error) {
 	}, nil
 }
 
-// shallowFile is where git has the commits whose parents are not there, and are not missed.
-func shallowFile(gitDir string) string { return filepath.Join(gitDir, "shallow") }
-
-// readShallow returns these commits.
-func readShallow(gitDir string) (map[string]bool, error) {
-	data, err := os.ReadFile(shallowFile(gitDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]bool{}
-	for _, hash := range strings.Fields(string(data)) {
-		if !git.IsHash(hash) {
-			return nil, fmt.Errorf("%s holds %.60q where a commit's hash should be", shallowFile(gitDir), hash)
-		}
-		all[hash] = true
-	}
-	return all, nil
-}
-
 func writeShallow(gitDir string, commits map[string]bool) error {
 	if len(commits) == 0 {
-		if err := os.Remove(shallowFile(gitDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(objects.ShallowFile(gitDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return git.SyncDir(gitDir)
 	}
-	tmp := filepath.Join(ownDir(gitDir), git.TmpPrefix+"shallow")
+	tmp := filepath.Join(objects.OwnDir(gitDir), git.TmpPrefix+"shallow")
 	text := strings.Join(slices.Sorted(maps.Keys(commits)), "\n") + "\n"
 	if err := git.WriteSynced(tmp, []byte(text)); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, shallowFile(gitDir)); err != nil {
+	if err := os.Rename(tmp, objects.ShallowFile(gitDir)); err != nil {
 		return err
 	}
 	return git.SyncDir(gitDir)

@@ -78,14 +78,14 @@ func TestACutKeepsHeadClonesAndWhatTheStoreNames(t *testing.T) {
 	if r.Head() != revs[19].Commit {
 		t.Errorf("head is %s", r.Head())
 	}
-	if in, err := r.Read(t.Context(), revs[2]); err != nil || in.ID != testID(1) {
+	if in, err := r.read.Read(t.Context(), revs[2]); err != nil || in.ID != testID(1) {
 		t.Errorf("a revision that the store names: %v, %v", in, err)
 	}
-	if _, err := r.Read(t.Context(), revs[3]); !errors.Is(err, desired.ErrNotFound) {
+	if _, err := r.read.Read(t.Context(), revs[3]); !errors.Is(err, desired.ErrNotFound) {
 		t.Errorf("a revision that nobody names: %v", err)
 	}
 	for _, rev := range revs[17:] {
-		if _, err := r.Author(t.Context(), rev); err != nil {
+		if _, err := r.read.Author(t.Context(), rev); err != nil {
 			t.Error(err)
 		}
 		if note := runGit(t, opt.Dir, "notes", "--ref=jibe", "show", rev.Commit); note != "COMPLETED" {
@@ -160,7 +160,7 @@ func TestAnArchiveGathersAllHistoryOverManyCuts(t *testing.T) {
 	restored := filepath.Join(t.TempDir(), "desired.git")
 	runGit(t, "", "clone", "-q", "--mirror", archive, restored)
 	r := openRepo(t, Options{Dir: restored})
-	if in, err := r.Read(t.Context(), revs[0]); err != nil || in.ID != testID(1) {
+	if in, err := r.read.Read(t.Context(), revs[0]); err != nil || in.ID != testID(1) {
 		t.Errorf("in the restored repository: %v, %v", in, err)
 	}
 	mustWrite(t, r, testID(1), "", 5000)

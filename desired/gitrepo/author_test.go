@@ -46,7 +46,7 @@ func TestTheAuthorsOfAllInstancesAreThoseThatGitNames(t *testing.T) {
 				rev = desired.Revision{Instance: testID(k), Dir: shardDir(testID(k))}
 			}
 			rev.Commit = r.Head() // as who sees all commits at once has it
-			who, err := r.Author(t.Context(), rev)
+			who, err := r.read.Author(t.Context(), rev)
 			said = append(said, answer{rev, who, err})
 		}
 	}

@@ -7,11 +7,12 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/internal/gitname"
 )
 
 // batch turns writes into commits on top of one head, without moving the ref. If the ref
@@ -21,11 +22,11 @@ type batch struct {
 	r      *Repo
 	ctx    context.Context // of the batch
 	parent string
-	slots  map[string]*slot   // by directory; nil is removed
-	ids    map[string]string  // id -> directory, "" is removed
-	order  []string           // directories in the order of their writes
-	fresh  []freshObject      // new objects that readers will ask for next
-	made   map[string]madeDir // directories of instances that this batch has written, by tree
+	slots  map[string]*read.Slot // by directory; nil is removed
+	ids    map[string]string     // id -> directory, "" is removed
+	order  []string              // directories in the order of their writes
+	fresh  []freshObject         // new objects that readers will ask for next
+	made   map[string]madeDir    // directories of instances that this batch has written, by tree
 	// commits counts the commits on the branch; the pack holds more objects.
 	commits int
 }
@@ -33,7 +34,7 @@ type batch struct {
 // madeDir is the content of a directory that no reader can read yet.
 type madeDir struct {
 	files   desired.Files
-	entries []fileEntry
+	entries []objects.File
 }
 
 type freshObject struct {
@@ -45,33 +46,21 @@ func (r *Repo) newBatch(ctx context.Context, reuse git.Folders) *batch {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return &batch{
-		TreeEditor: r.editTrees(ctx, r.root, reuse, git.NewPack()),
+		TreeEditor: r.read.EditTrees(ctx, r.root, reuse, git.NewPack()),
 		r:          r, ctx: ctx, parent: r.head,
-		slots: map[string]*slot{}, ids: map[string]string{},
+		slots: map[string]*read.Slot{}, ids: map[string]string{},
 	}
 }
 
-// editTrees edits the trees below root. A tree that can't be read refuses the whole batch, as
-// no single write is to blame.
-func (r *Reader) editTrees(ctx context.Context, root string, reuse git.Folders, pack *git.Pack) *git.TreeEditor {
-	return git.NewTreeEditor(func(dir, hash string) (*git.Tree, error) {
-		t, err := r.tree(ctx, hash)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, r.damaged(dir+" (tree "+hash+")", err))
-		}
-		return t, nil
-	}, root, reuse, pack)
-}
-
 // lookup finds an instance as the batch leaves it so far.
-func (b *batch) lookup(id string) (*slot, bool) {
+func (b *batch) lookup(id string) (*read.Slot, bool) {
 	if dir, ok := b.ids[id]; ok {
 		s := b.slots[dir]
 		return s, s != nil
 	}
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
-	s, ok := b.r.index.byID.find(id)
+	s, ok := b.r.index.ByID.Find(id)
 	return s, ok
 }
 
@@ -81,29 +70,29 @@ func (b *batch) heldBack(id string) *desired.Problem {
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
 	x := b.r.index
-	if h := x.held.get(id); h != nil {
-		if s := x.byDir.get(h.by); s != nil && len(s.problems) > 0 {
-			return s.problems[0]
+	if h := x.Held.Get(id); h != nil {
+		if s := x.ByDir.Get(h.By); s != nil && len(s.Problems) > 0 {
+			return s.Problems[0]
 		}
-		if dirs := x.claimants(id); len(dirs) > 0 {
-			return disputed(id, dirs[0], dirs, h.rev)
+		if dirs := x.Claimants(id); len(dirs) > 0 {
+			return read.Disputed(id, dirs[0], dirs, h.Rev)
 		}
-		return &desired.Problem{File: path.Join(h.rev.Dir, desired.InstanceFile), Instance: id,
+		return &desired.Problem{File: path.Join(h.Rev.Dir, desired.InstanceFile), Instance: id,
 			Message: "no directory has it any more, and a person has to say what is meant", Remedy: "see jibe get problems"}
 	}
-	if s := x.byID.get(id); s != nil && s.lost {
-		return s.problems[0]
+	if s := x.ByID.Get(id); s != nil && s.Lost {
+		return s.Problems[0]
 	}
 	return nil
 }
 
-func (b *batch) slotAt(dir string) *slot {
+func (b *batch) slotAt(dir string) *read.Slot {
 	if s, ok := b.slots[dir]; ok {
 		return s
 	}
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
-	if s := b.r.index.byDir.get(dir); s != nil && !s.stray {
+	if s := b.r.index.ByDir.Get(dir); s != nil && !s.Stray {
 		return s
 	}
 	return nil
@@ -112,7 +101,7 @@ func (b *batch) slotAt(dir string) *slot {
 // prepared is a write of which nothing stands in the batch yet.
 type prepared struct {
 	at, next desired.Revision
-	slot     *slot
+	slot     *read.Slot
 }
 
 // prepare runs one write's Change. An error refuses that write alone, unless it is
@@ -124,7 +113,7 @@ func (b *batch) prepare(w desired.Write) (p prepared, err error) {
 	}
 	old, entries, err := b.readDir(at.Tree)
 	if err != nil {
-		return p, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir, err))
+		return p, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.read.Damaged(at.Dir, err))
 	}
 	files, err := w.Change(at, old)
 	if err != nil {
@@ -135,8 +124,8 @@ func (b *batch) prepare(w desired.Write) (p prepared, err error) {
 
 // content is what leads an instance's directory from at to these files. old and entries are what they
 // were made of: what didn't change keeps its entry.
-func (b *batch) content(at desired.Revision, files, old desired.Files, entries []fileEntry) (p prepared, err error) {
-	next, s := at, &slot{}
+func (b *batch) content(at desired.Revision, files, old desired.Files, entries []objects.File) (p prepared, err error) {
+	next, s := at, &read.Slot{}
 	if len(files) == 0 {
 		next.Tree = ""
 	} else {
@@ -147,25 +136,25 @@ func (b *batch) content(at desired.Revision, files, old desired.Files, entries [
 	}
 	if next.Tree != "" && next.Tree != at.Tree {
 		file := path.Join(at.Dir, desired.InstanceFile)
-		in, err := b.r.parse(at.Dir, next.Tree, files[desired.InstanceFile])
+		in, err := b.r.read.Parse(at.Dir, next.Tree, files[desired.InstanceFile])
 		if err != nil {
 			return p, fmt.Errorf("write instance %s: %w", at.Instance, err)
 		}
 		if in.ID != at.Instance {
 			return p, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", at.Instance, file, in.ID)
 		}
-		s.holds(in)
-		s.exposed = secretsIn(file, files[desired.InstanceFile], in)
+		s.Holds(in)
+		s.Exposed = read.SecretsIn(file, files[desired.InstanceFile], in)
 	}
 	return prepared{at, next, s}, nil
 }
 
 // readDir is the content of an instance's directory, also of one that this batch has written.
-func (b *batch) readDir(tree string) (desired.Files, []fileEntry, error) {
+func (b *batch) readDir(tree string) (desired.Files, []objects.File, error) {
 	if d, made := b.made[tree]; made {
 		return maps.Clone(d.files), d.entries, nil
 	}
-	return b.r.readFiles(b.ctx, tree)
+	return b.r.read.ReadFiles(b.ctx, tree)
 }
 
 // apply runs one write and adds its commit. An error refuses that write alone,
@@ -188,13 +177,13 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 		w.Trailers = append(slices.Clip(w.Trailers), revisionOf(p.at, p.next))
 	}
 	p.next.Commit = b.commit(b.r.encode(b.Root(), b.parent, w))
-	p.slot.rev = p.next
+	p.slot.Rev = p.next
 	b.record(w.Instance, p.slot)
 	return p.next, nil
 }
 
 func (b *batch) commit(data []byte) string {
-	data = b.r.opt.Verify.sign(data)
+	data = b.r.opt.Verify.Sign(data)
 	b.parent = b.Pack.Add(git.KindCommit, data)
 	b.fresh = append(b.fresh, freshObject{b.parent, git.Object{Kind: git.KindCommit, Data: data}})
 	b.commits++
@@ -202,13 +191,13 @@ func (b *batch) commit(data []byte) string {
 }
 
 // record notes what a write leaves in its directory; a slot without a tree is gone.
-func (b *batch) record(id string, s *slot) {
-	b.order = append(b.order, s.rev.Dir)
-	if s.rev.Tree == "" {
-		b.slots[s.rev.Dir], b.ids[id] = nil, ""
+func (b *batch) record(id string, s *read.Slot) {
+	b.order = append(b.order, s.Rev.Dir)
+	if s.Rev.Tree == "" {
+		b.slots[s.Rev.Dir], b.ids[id] = nil, ""
 		return
 	}
-	b.slots[s.rev.Dir], b.ids[id] = s, s.rev.Dir
+	b.slots[s.Rev.Dir], b.ids[id] = s, s.Rev.Dir
 }
 
 // locate finds the directory that a write is about, as it stands now.
@@ -219,12 +208,12 @@ func (b *batch) locate(w desired.Write) (at desired.Revision, err error) {
 	}
 	dir := w.Dir
 	if known {
-		dir = s.rev.Dir
+		dir = s.Rev.Dir
 	}
 	if dir == "" {
 		return at, fmt.Errorf("%w: instance %s", desired.ErrNotFound, w.Instance)
 	}
-	if err := checkDir(dir); err != nil {
+	if err := check.CheckDir(dir); err != nil {
 		return at, fmt.Errorf("write instance %s: %w", w.Instance, err)
 	}
 	if !known {
@@ -242,8 +231,8 @@ func (b *batch) locate(w desired.Write) (at desired.Revision, err error) {
 	}
 	at.Tree = e.Hash
 	if known {
-		if at.Tree == s.rev.Tree {
-			at.Commit = s.rev.Commit
+		if at.Tree == s.Rev.Tree {
+			at.Commit = s.Rev.Commit
 		}
 		return at, nil
 	}
@@ -253,9 +242,9 @@ func (b *batch) locate(w desired.Write) (at desired.Revision, err error) {
 
 // checkFree refuses a new instance in a directory that is, or is in, another's.
 func (b *batch) checkFree(id, dir string) error {
-	for d := dir; d != "." && d != instancesDir; d = path.Dir(d) {
+	for d := dir; d != "." && d != read.InstancesDir; d = path.Dir(d) {
 		if s := b.slotAt(d); s != nil {
-			owner := s.rev.Instance
+			owner := s.Rev.Instance
 			if owner == "" {
 				owner = "one whose vnf.yaml can't be parsed"
 			}
@@ -270,34 +259,13 @@ func (b *batch) checkHolds(id, dir, tree string) error {
 	if tree == "" {
 		return nil
 	}
-	files, err := b.r.listFiles(b.ctx, tree)
+	files, err := b.r.read.ListFiles(b.ctx, tree)
 	if err != nil {
 		return fmt.Errorf("write instance %s: %s: %w", id, dir, err)
 	}
 	for _, f := range files {
-		if path.Base(f.path) == desired.InstanceFile {
-			return fmt.Errorf("write instance %s: %s holds another instance in %s", id, dir, path.Dir(f.path))
-		}
-	}
-	return nil
-}
-
-// checkDir accepts a clean path below instances/.
-func checkDir(dir string) error {
-	if path.Clean(dir) != dir || !strings.HasPrefix(dir, instancesDir+"/") || strings.Count(dir, "/") > maxDepth-2 {
-		return fmt.Errorf("%q is no directory below %s/", clip(dir), instancesDir)
-	}
-	return checkPath(dir)
-}
-
-// checkPath refuses what git or a clone on some file system would refuse.
-func checkPath(p string) error {
-	for name := range strings.SplitSeq(p, "/") {
-		switch {
-		case name == "" || name == "." || name == "..",
-			gitname.IsDotGit(name),
-			len(name) > 255, strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }):
-			return fmt.Errorf("%q can't be a name in a repository", clip(p))
+		if path.Base(f.Path) == desired.InstanceFile {
+			return fmt.Errorf("write instance %s: %s holds another instance in %s", id, dir, path.Dir(f.Path))
 		}
 	}
 	return nil
@@ -307,14 +275,14 @@ func checkFiles(dir string, files desired.Files) error {
 	if len(files[desired.InstanceFile]) == 0 {
 		return fmt.Errorf("write %s: no %s is left (remove every file to remove the instance)", dir, desired.InstanceFile)
 	}
-	if len(files) > maxFiles {
-		return fmt.Errorf("write %s: more than %d files", dir, maxFiles)
+	if len(files) > objects.MaxFiles {
+		return fmt.Errorf("write %s: more than %d files", dir, objects.MaxFiles)
 	}
 	for p, data := range files {
-		if err := checkPath(p); err != nil {
+		if err := check.CheckPath(p); err != nil {
 			return fmt.Errorf("write %s: %w", dir, err)
 		}
-		if len(data) > maxObject {
+		if len(data) > objects.MaxObject {
 			return fmt.Errorf("write %s/%s: %w: %d bytes", dir, p, git.ErrTooLarge, len(data))
 		}
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
@@ -329,9 +297,9 @@ func checkFiles(dir string, files desired.Files) error {
 // addDir adds the trees and blobs of a directory and returns its tree. A file
 // that didn't change keeps its entry, and every file its mode; symbolic links and
 // submodules, which a Change can't see, stay.
-func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
+func (b *batch) addDir(files, old desired.Files, entries []objects.File) string {
 	folders := map[string][]git.Entry{"": nil}
-	var left []fileEntry
+	var left []objects.File
 	put := func(p string, e git.Entry) {
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
 			if _, ok := folders[up]; !ok {
@@ -343,13 +311,13 @@ func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 			up = ""
 		}
 		folders[up] = append(folders[up], git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash})
-		left = append(left, fileEntry{path: p, Entry: git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash}})
+		left = append(left, objects.File{Path: p, Entry: git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash}})
 	}
 	was := map[string]git.Entry{}
 	for _, e := range entries {
-		was[e.path] = e.Entry
-		if _, replaced := files[e.path]; !e.IsFile() && !replaced {
-			put(e.path, e.Entry)
+		was[e.Path] = e.Entry
+		if _, replaced := files[e.Path]; !e.IsFile() && !replaced {
+			put(e.Path, e.Entry)
 		}
 	}
 	for p, data := range files {
@@ -388,7 +356,7 @@ func (b *batch) addFolder(folders map[string][]git.Entry, at string) string {
 // keep puts what the batch made into the readers' cache: what was just written is read next.
 func (b *batch) keep() {
 	for _, o := range b.fresh {
-		b.r.objects.Keep(o.hash, o.Object)
+		b.r.read.Objects.Keep(o.hash, o.Object)
 	}
 	touched := map[string]bool{"": true}
 	for _, dir := range b.order {
@@ -398,7 +366,7 @@ func (b *batch) keep() {
 	}
 	for up := range touched {
 		if hash, data := b.Tree(up); hash != "" {
-			b.r.objects.Keep(hash, git.Object{Kind: git.KindTree, Data: data})
+			b.r.read.Objects.Keep(hash, git.Object{Kind: git.KindTree, Data: data})
 		}
 	}
 }

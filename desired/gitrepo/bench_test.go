@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -160,7 +162,7 @@ func BenchmarkDurable(b *testing.B) {
 				for _, o := range objs {
 					p.Add(git.KindBlob, fmt.Append(o, i))
 				}
-				if err := p.Write(dir, ownDir(dir)); err != nil {
+				if err := p.Write(dir, objects.OwnDir(dir)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -189,7 +191,7 @@ func BenchmarkDurable(b *testing.B) {
 func BenchmarkPushing(b *testing.B) {
 	r := openRepo(b, Options{Key: []byte("key")})
 	for i := 0; b.Loop(); i++ {
-		if err := r.Pushing(Push{Pusher: "ann", From: "192.0.2.7", New: fmt.Sprintf("%040x", i)}); err != nil {
+		if err := r.Pushing(read.Push{Pusher: "ann", From: "192.0.2.7", New: fmt.Sprintf("%040x", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -201,7 +203,7 @@ func BenchmarkTouched(b *testing.B) {
 	old := r.Head()
 	now := mustWrite(b, r, testID(1), "", 7).Commit
 	for b.Loop() {
-		if _, err := r.Touched(context.Background(), old, now); err != nil {
+		if _, err := r.read.Touched(context.Background(), old, now); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -21,11 +21,11 @@ func (b *batch) applyBeside(w desired.Write) (desired.Revision, error) {
 	}
 	waits, standing, err := b.readDir(at.Tree)
 	if err != nil {
-		return at, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir, err))
+		return at, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.read.Damaged(at.Dir, err))
 	}
 	from, entries, err := b.readDir(beside.From.Tree)
 	if err != nil {
-		return at, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir+" (tree "+beside.From.Tree+")", err))
+		return at, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.read.Damaged(at.Dir+" (tree "+beside.From.Tree+")", err))
 	}
 	made, err := w.Change(at, from)
 	if err != nil {
@@ -61,7 +61,7 @@ func (b *batch) applyBeside(w desired.Write) (desired.Revision, error) {
 	second.next.Commit = b.commit(b.r.encode(b.Root(), b.parent,
 		desired.Write{Subject: beside.Subject, Body: beside.Body, Trailers: beside.Trailers, By: beside.By}))
 	if second.next.Tree != at.Tree {
-		second.slot.rev = second.next
+		second.slot.Rev = second.next
 		b.record(w.Instance, second.slot)
 	}
 	return first.next, nil

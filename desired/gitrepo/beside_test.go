@@ -15,7 +15,7 @@ import (
 // healedBeside is a write that builds on from and leaves what waits at head.
 func healedBeside(t *testing.T, r *Repo, id string, from desired.Revision, op string) desired.Write {
 	t.Helper()
-	base, err := r.Files(t.Context(), from)
+	base, err := r.read.Files(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAWriteBesideWhatWaitsIsTwoCommitsThatComeTogether(t *testing.T) {
 	if got := runGit(t, f.dir, "log", "-1", "--format=%an %s %P", head.Commit); got != "Ann Put back what waits "+made.Commit {
 		t.Errorf("it is put back by %q", got)
 	}
-	if who, err := r.Author(t.Context(), head); err != nil || who != "Ann <ann@example.org>" {
+	if who, err := r.read.Author(t.Context(), head); err != nil || who != "Ann <ann@example.org>" {
 		t.Errorf("what waits is by %q, %v", who, err)
 	}
 	if found, err := r.FindTrailer(t.Context(), operated.Commit, desired.TrailerOperation, "op-1"); err != nil || found != made.Commit {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -28,7 +30,7 @@ func TestAnEndedRolloutIsRefusedANewTarget(t *testing.T) {
 		return string(l.Encode())
 	}
 	dir := bareRemote(t)
-	r := newReader(git.Runner{Dir: dir}, "main", 1<<20)
+	r := check.New(read.New(git.Runner{Dir: dir}, "main", 1<<20))
 	defer r.Close()
 	for _, tc := range []struct {
 		name, ended, file, want string
@@ -45,7 +47,7 @@ func TestAnEndedRolloutIsRefusedANewTarget(t *testing.T) {
 			person.edit(map[string]string{"rollouts/edge.yaml": tc.file})
 			next := person.commit("Change")
 
-			ps, err := r.checkRollouts(t.Context(), RefUpdate{Ref: "refs/heads/main", Old: old, New: next})
+			ps, err := r.CheckRollouts(t.Context(), check.RefUpdate{Ref: "refs/heads/main", Old: old, New: next})
 
 			if got := problemText(ps); err != nil || tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("got\n%s\nwant\n%s (%v)", got, tc.want, err)
@@ -74,7 +76,7 @@ func TestVersionsOfAFileNewestFirst(t *testing.T) {
 
 	var texts []string
 	for _, hash := range hashes {
-		text, err := r.Content(t.Context(), hash)
+		text, err := r.read.Content(t.Context(), hash)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -44,7 +46,7 @@ func commitTo(tb testing.TB, dir string) *committer {
 func (c *committer) reset(commit string) {
 	c.Helper()
 
-	objects := git.NewObjects(git.Runner{Dir: c.dir}, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, 1<<20)
+	objects := git.NewObjects(git.Runner{Dir: c.dir}, git.Limits{Blob: objects.MaxObject, Tree: objects.MaxObject, Commit: objects.MaxObject}, 1<<20)
 	defer objects.Close()
 	get := func(kind, hash string) []byte {
 		data, err := objects.Get(context.Background(), kind, hash)
@@ -201,13 +203,13 @@ func (c *committer) push(message string) string {
 }
 
 // land lands a commit of theirs, whose objects a ref keeps as the hook's quarantine does.
-func (c *committer) land(r *Repo, commit string) (RefUpdate, error) {
+func (c *committer) land(r *Repo, commit string) (check.RefUpdate, error) {
 	c.Helper()
 
 	if ref := "refs/heads/objects-of-" + commit; !exists(filepath.Join(c.dir, ref)) {
 		c.moveBranch(ref, "", commit)
 	}
-	nothing := func(context.Context, RefUpdate) error { return nil }
+	nothing := func(context.Context, check.RefUpdate) error { return nil }
 	return r.Land(c.Context(), Landing{Commit: commit, Judge: nothing, Accept: nothing})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -106,7 +107,7 @@ func TestAKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 	if len(acked) < kills {
 		t.Errorf("only %d writes were acknowledged", len(acked))
 	}
-	left, _ := filepath.Glob(filepath.Join(ownDir(dir), git.TmpPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(objects.OwnDir(dir), git.TmpPrefix+"*"))
 	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

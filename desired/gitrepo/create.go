@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -170,9 +172,9 @@ func prepare(ctx context.Context, dir string, opt Options) error {
 		return err
 	}
 
-	proc := strings.TrimSuffix(landingRefs, "/")
+	proc := strings.TrimSuffix(check.LandingRefs, "/")
 	if opt.Remote != "" {
-		proc = mirrorRefs
+		proc = check.MirrorRefs
 	}
 	items, err := os.ReadDir(dir)
 	switch {
@@ -200,12 +202,9 @@ func prepare(ctx context.Context, dir string, opt Options) error {
 	return clearLeftovers(dir)
 }
 
-// ownDir is Jibe's folder in the repository.
-func ownDir(gitDir string) string { return filepath.Join(gitDir, "jibe") }
-
 // clearLeftovers removes what a crash left of a pack that never became visible.
 func clearLeftovers(dir string) error {
-	left, err := filepath.Glob(filepath.Join(ownDir(dir), git.TmpPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(objects.OwnDir(dir), git.TmpPrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -214,7 +213,7 @@ func clearLeftovers(dir string) error {
 			return fmt.Errorf("%w: remove %s: %w", desired.ErrUnavailable, name, err)
 		}
 	}
-	for _, d := range []string{ownDir(dir), filepath.Join(dir, "objects", "pack")} {
+	for _, d := range []string{objects.OwnDir(dir), filepath.Join(dir, "objects", "pack")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return fmt.Errorf("%w: make %s: %w", desired.ErrUnavailable, d, err)
 		}
@@ -224,7 +223,7 @@ func clearLeftovers(dir string) error {
 
 // bornFile exists once the branch has had a commit. Without it an absent branch means a fresh
 // repository; with it, a damaged one.
-func bornFile(dir string) string { return filepath.Join(ownDir(dir), "born") }
+func bornFile(dir string) string { return filepath.Join(objects.OwnDir(dir), "born") }
 
 func markBorn(dir string) error {
 	name := bornFile(dir)

@@ -165,7 +165,7 @@ func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
 		t.Helper()
 		if rev, ok := r.Lookup(testID(0)); !ok || rev.Tree != good[0].Tree {
 			t.Errorf("the broken one is at %+v, want %+v", rev, good[0])
-		} else if _, err := r.Read(t.Context(), rev); err != nil {
+		} else if _, err := r.read.Read(t.Context(), rev); err != nil {
 			t.Error(err)
 		}
 		if rev, _ := r.Lookup(testID(1)); rev.Tree == good[1].Tree {

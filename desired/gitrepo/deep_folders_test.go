@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // deepFolder is the first folder of its path that is nested too deep.
-var deepFolder = "instances/deep" + strings.Repeat("/d", maxDepth)
+var deepFolder = "instances/deep" + strings.Repeat("/d", objects.MaxDepth)
 
 func TestAFolderNestedTooDeepHoldsOnlyItself(t *testing.T) {
 	t.Parallel()
@@ -82,7 +84,7 @@ func TestManyFoldersNestedTooDeepHoldTheBranch(t *testing.T) {
 	t.Parallel()
 
 	r, person, _ := forged(t)
-	for i := range maxDeep + 1 {
+	for i := range read.MaxDeep + 1 {
 		person.put(fmt.Sprintf("%s/%d/README", path.Dir(deepFolder), i), []byte("x\n"))
 	}
 	before := r.Head()

@@ -6,11 +6,11 @@
 // an instance means (that is package desired), and never treats a repository that
 // can't be read as an empty one.
 //
-// Where to look: repo.go opens the repository and follows its branch, lookup.go
-// answers for head, snapshot.go for any other commit. index.go knows which directory
-// is obeyed for an id, diff_dirs.go which directories differ between two commits.
+// Where to look: repo.go opens the repository and follows its branch, lookup.go answers for head.
 // writer.go and batch.go make commits, propose.go makes them on other branches, land.go and
-// merge.go put what people push on top of them,
-// remote.go exchanges them with a remote. check_push.go is what the push hook asks.
+// merge.go put what people push on top of them, remote.go exchanges them with a remote.
 // recover_*.go find after a start what head alone doesn't say.
+//
+// The rooms below know nothing of it: objects reads commits, trees and files, message what commits
+// say, read the desired state at any commit, check what a push hook asks.
 package gitrepo

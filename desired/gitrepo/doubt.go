@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -65,7 +66,7 @@ func (r *Repo) settle(ctx context.Context, d *doubtError, t turn) error {
 // most. Else the branch is moved past it by a commit that changes nothing, after which the first
 // push must fail whenever it arrives. An error says that nothing is known yet.
 func (r *Repo) ascertain(ctx context.Context, d *doubtError, repeat bool) (landed bool, err error) {
-	now, err := r.remoteRef(ctx, r.ref())
+	now, err := r.remoteRef(ctx, r.read.Ref())
 	if err != nil {
 		return false, err
 	}
@@ -78,10 +79,10 @@ func (r *Repo) ascertain(ctx context.Context, d *doubtError, repeat bool) (lande
 		}
 	case d.from:
 	default:
-		if now, err = r.fetch(ctx, r.ref(), fetchedRef, transferTimeout); err != nil {
+		if now, err = r.fetch(ctx, r.read.Ref(), fetchedRef, transferTimeout); err != nil {
 			return false, err
 		}
-		return r.isAncestor(ctx, d.to, now)
+		return r.read.IsAncestor(ctx, d.to, now)
 	}
 	if repeat || d.from == "" {
 		outcome, err := r.sendNext(ctx, d.to, d.from)
@@ -92,7 +93,7 @@ func (r *Repo) ascertain(ctx context.Context, d *doubtError, repeat bool) (lande
 			return false, err
 		}
 		// It is refused now: by a hook, or because the first push has arrived.
-		if now, err = r.remoteRef(ctx, r.ref()); err != nil {
+		if now, err = r.remoteRef(ctx, r.read.Ref()); err != nil {
 			return false, err
 		}
 		if now != d.from {
@@ -107,15 +108,15 @@ func (r *Repo) ascertain(ctx context.Context, d *doubtError, repeat bool) (lande
 
 // pass moves the remote's branch past a push in doubt.
 func (r *Repo) pass(ctx context.Context, d *doubtError) error {
-	root, err := r.rootOf(ctx, d.from)
+	root, err := r.read.RootOf(ctx, d.from)
 	if err != nil {
 		return err
 	}
 	pack := git.NewPack()
 	w := desired.Write{Subject: "Give up a push whose outcome isn't known",
 		Body: fmt.Sprintf("Commit %s didn't arrive. This one changes nothing: it makes sure that the other can't arrive any more.", d.to)}
-	marker := pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(root, d.from, w)))
-	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+	marker := pack.Add(git.KindCommit, r.opt.Verify.Sign(r.encode(root, d.from, w)))
+	if err := pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 		return err
 	}
 	r.maint.packs.Add(1)
@@ -157,12 +158,12 @@ func (r *Repo) followOwn(ctx context.Context, to, from string) error {
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	if err != nil {
 		return err
 	}
 	if head == from {
-		if err := r.refs.Move(ctx, r.ref(), to, from); err != nil {
+		if err := r.refs.Move(ctx, r.read.Ref(), to, from); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -42,12 +44,12 @@ func FindRoot(ctx context.Context, dir string) (root string, clone bool, err err
 		looked += ", in the git repository " + top + ","
 	}
 	return "", false, fmt.Errorf("%s is no desired repository: that has %s/, with a folder for each instance, %s/ and %s. Give a folder of a clone of it (git clone <data directory>/desired.git)",
-		looked, instancesDir, desired.VIMDir, desired.RepositoriesFile)
+		looked, read.InstancesDir, desired.VIMDir, desired.RepositoriesFile)
 }
 
 // looksDesired says whether the folder has what a desired repository has at its root.
 func looksDesired(dir string) bool {
-	for _, name := range []string{instancesDir, desired.VIMDir, desired.RepositoriesFile} {
+	for _, name := range []string{read.InstancesDir, desired.VIMDir, desired.RepositoriesFile} {
 		if st, err := os.Lstat(filepath.Join(dir, name)); err == nil && st.IsDir() == (name != desired.RepositoriesFile) {
 			return true
 		}
@@ -59,10 +61,10 @@ func looksDesired(dir string) bool {
 // a branch as it would be once merged. It is in a folder of its own: the clone, its index and
 // its objects stay as they are. It is read as any commit is.
 type Draft struct {
-	*Reader
+	*read.Reader
 	// Update is what the push would be. Its Old is "" where the clone doesn't know what it is
 	// based on. Then all of New is new, and nobody can say what it would move or end.
-	Update RefUpdate
+	Update check.RefUpdate
 	// Behind says that the branch has commits which the clone's files aren't based on: git
 	// would refuse the push and ask to fetch first.
 	Behind bool
@@ -121,7 +123,7 @@ func (d *Draft) make(ctx context.Context, root, head, base, commit string) error
 		return err
 	}
 	clone.Env = append(clone.Env, "GIT_OBJECT_DIRECTORY="+own, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+objects, "GIT_INDEX_FILE="+filepath.Join(d.tmp, "index"))
-	d.Reader = newReader(git.Runner{Dir: repo}, draftBranch, 16<<20)
+	d.Reader = read.New(git.Runner{Dir: repo}, draftBranch, 16<<20)
 
 	trunk, err := clone.trunk(ctx, head)
 	if err == nil && base != "" {
@@ -147,7 +149,7 @@ func (d *Draft) make(ctx context.Context, root, head, base, commit string) error
 	if err != nil {
 		return err
 	}
-	d.Update = RefUpdate{Ref: d.ref(), Old: old, New: strings.TrimSpace(made)}
+	d.Update = check.RefUpdate{Ref: d.Ref(), Old: old, New: strings.TrimSpace(made)}
 	return nil
 }
 
@@ -268,7 +270,7 @@ func (d *Draft) merged(ctx context.Context, clone *draftClone, name, trunk strin
 	case by.pack.Empty():
 		return trunk, by.tree, nil
 	default:
-		return trunk, by.tree, by.pack.Write(d.git.Dir, d.tmp)
+		return trunk, by.tree, by.pack.Write(d.Git.Dir, d.tmp)
 	}
 	out, err := clone.Run(ctx, "merge-tree", "--write-tree", "--no-messages", trunk, at)
 	if out = strings.TrimSpace(out); err == nil {

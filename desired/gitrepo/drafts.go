@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -33,35 +34,9 @@ type draftOwners struct {
 // mostDrafts is how many owners are kept before those of branches that are gone are dropped.
 const mostDrafts = 1000
 
-// IsDraft reports whether a ref is a branch next to the desired one.
-func (r *Reader) IsDraft(ref string) bool {
-	return strings.HasPrefix(ref, "refs/heads/") && ref != r.ref()
-}
-
-// Rewrites returns the drafts that updates delete, or whose history they rewrite.
-func (r *Reader) Rewrites(ctx context.Context, updates []RefUpdate) ([]string, error) {
-	var out []string
-	for _, u := range updates {
-		if !r.IsDraft(u.Ref) || u.Old == "" || u.Old == u.New {
-			continue
-		}
-		forward := false
-		if u.New != "" {
-			var err error
-			if forward, err = r.forward(ctx, u); err != nil {
-				return nil, err
-			}
-		}
-		if !forward {
-			out = append(out, u.Ref)
-		}
-	}
-	return out, nil
-}
-
 // DraftMoved notes what git took of a push by its owner to a draft: the caller who brings a branch owns it until it is deleted.
-func (r *Repo) DraftMoved(u RefUpdate, by string, rewritten bool) error {
-	if !r.IsDraft(u.Ref) {
+func (r *Repo) DraftMoved(u check.RefUpdate, by string, rewritten bool) error {
+	if !r.check.IsDraft(u.Ref) {
 		return nil
 	}
 	r.drafts.mu.Lock()
@@ -105,13 +80,13 @@ func (r *Repo) DraftOwner(ctx context.Context, ref, at string) (string, error) {
 	if len(r.opt.Key) == 0 || !git.IsHash(o.Commit) || !git.IsHash(at) || !hmac.Equal([]byte(o.Seal), []byte(r.seal("draft", ref, o.Owner, o.Commit))) {
 		return "", nil
 	}
-	if has, err := r.isAncestor(ctx, o.Commit, at); err != nil || !has {
+	if has, err := r.read.IsAncestor(ctx, o.Commit, at); err != nil || !has {
 		return "", err
 	}
 	return o.Owner, nil
 }
 
-func (r *Repo) draftsFile() string { return filepath.Join(ownDir(r.opt.Dir), "drafts") }
+func (r *Repo) draftsFile() string { return filepath.Join(objects.OwnDir(r.opt.Dir), "drafts") }
 
 func (r *Repo) readDrafts() (map[string]draftOwner, error) {
 	data, err := os.ReadFile(r.draftsFile())
@@ -127,7 +102,7 @@ func (r *Repo) readDrafts() (map[string]draftOwner, error) {
 
 func (r *Repo) writeDrafts(owners map[string]draftOwner) error {
 	data, err := json.Marshal(owners)
-	tmp := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"drafts")
+	tmp := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+"drafts")
 	if err == nil {
 		err = git.WriteSynced(tmp, data)
 	}
@@ -135,7 +110,7 @@ func (r *Repo) writeDrafts(owners map[string]draftOwner) error {
 		err = os.Rename(tmp, r.draftsFile())
 	}
 	if err == nil {
-		err = git.SyncDir(ownDir(r.opt.Dir))
+		err = git.SyncDir(objects.OwnDir(r.opt.Dir))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: write down who brought drafts: %w", desired.ErrUnavailable, err)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 func TestWhoOwnsADraftIsProvedByASeal(t *testing.T) {
@@ -23,7 +25,7 @@ func TestWhoOwnsADraftIsProvedByASeal(t *testing.T) {
 	}
 	moved := func(old, to, by string, rewritten bool) {
 		t.Helper()
-		if err := r.DraftMoved(RefUpdate{Ref: draft, Old: old, New: to}, by, rewritten); err != nil {
+		if err := r.DraftMoved(check.RefUpdate{Ref: draft, Old: old, New: to}, by, rewritten); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,10 +56,10 @@ func TestWhoOwnsADraftIsProvedByASeal(t *testing.T) {
 	is(second, "")
 	moved("", second, "ann (tokens)", false)
 	is(second, "ann (tokens)")
-	if err := r.DraftMoved(RefUpdate{Ref: r.ref(), New: second}, "ann (tokens)", false); err != nil {
+	if err := r.DraftMoved(check.RefUpdate{Ref: r.read.Ref(), New: second}, "ann (tokens)", false); err != nil {
 		t.Fatal(err)
 	}
-	if owner, err := r.DraftOwner(t.Context(), r.ref(), second); err != nil || owner != "" {
+	if owner, err := r.DraftOwner(t.Context(), r.read.Ref(), second); err != nil || owner != "" {
 		t.Errorf("the desired branch is %q's, %v", owner, err)
 	}
 }

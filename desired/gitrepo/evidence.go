@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -113,7 +114,7 @@ func (r *Repo) places(ctx context.Context, e *Evidence) error {
 	if head == "" || len(e.Commits)+len(e.Notes) == 0 {
 		return nil
 	}
-	out, err := r.git.Run(ctx, "rev-list", "--topo-order", "--reverse", head, "--")
+	out, err := r.read.Git.Run(ctx, "rev-list", "--topo-order", "--reverse", head, "--")
 	if err != nil {
 		return err
 	}
@@ -162,11 +163,11 @@ func (r *Repo) proposedCommits(ctx context.Context, e *Evidence, branches string
 	}
 	fetching, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
-	if _, err := r.git.Run(fetching, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+	if _, err := r.read.Git.Run(fetching, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--", r.opt.Remote, "+refs/heads/"+branches+"*:"+fetchedProposals+"*"); err != nil {
 		return fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
 	}
-	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", fetchedProposals)
+	out, err := r.read.Git.Run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", fetchedProposals)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (r *Repo) proposedCommits(ctx context.Context, e *Evidence, branches string
 // ownBeneath is the newest commit of Jibe's own at the tip of a branch, or a few commits beneath.
 func (r *Repo) ownBeneath(ctx context.Context, at string) (c OwnCommit, ok bool, err error) {
 	for range maxRequestSearch {
-		data, err := r.objects.Get(ctx, git.KindCommit, at)
+		data, err := r.read.Objects.Get(ctx, git.KindCommit, at)
 		if err != nil {
 			return c, false, err
 		}
@@ -215,12 +216,12 @@ func (r *Repo) ownCommits(ctx context.Context, e *Evidence) error {
 	if head == "" || len(r.opt.Key) == 0 {
 		return nil
 	}
-	out, err := r.git.Run(ctx, "log", "--topo-order", "--reverse", "--fixed-strings", "--grep="+revisionTrailer+": ", "--format=%H", head, "--")
+	out, err := r.read.Git.Run(ctx, "log", "--topo-order", "--reverse", "--fixed-strings", "--grep="+revisionTrailer+": ", "--format=%H", head, "--")
 	if err != nil {
 		return err
 	}
 	for hashes := range slices.Chunk(strings.Fields(out), evidencePage) {
-		found, err := r.objects.GetMany(ctx, git.KindCommit, hashes)
+		found, err := r.read.Objects.GetMany(ctx, git.KindCommit, hashes)
 		if err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (r *Repo) ownCommit(hash string, data []byte) (c OwnCommit, ok bool) {
 		return c, false
 	}
 	c = OwnCommit{At: parsed.Committed}
-	_, c.Trailers = said(data)
+	_, c.Trailers = message.Said(data)
 	parent := ""
 	if len(parsed.Parents) > 0 {
 		parent = parsed.Parents[0]
@@ -262,9 +263,9 @@ func (r *Repo) Requested(ctx context.Context, rev desired.Revision) (map[string]
 	}
 	at := rev.Commit
 	for range maxRequestSearch {
-		data, err := r.objects.Get(ctx, git.KindCommit, at)
+		data, err := r.read.Objects.Get(ctx, git.KindCommit, at)
 		if err != nil {
-			return nil, r.damaged("commit "+at, err)
+			return nil, r.read.Damaged("commit "+at, err)
 		}
 		if c, ok := r.ownCommit(at, data); ok && c.After.Instance == rev.Instance {
 			_, settles := c.Trailers[desired.TrailerOutcome]
@@ -274,7 +275,7 @@ func (r *Repo) Requested(ctx context.Context, rev desired.Revision) (map[string]
 			}
 			return c.Trailers, nil
 		}
-		parsed, err := r.commit(ctx, at)
+		parsed, err := r.read.Commit(ctx, at)
 		if err != nil || len(parsed.Parents) == 0 {
 			return nil, err
 		}
@@ -288,11 +289,11 @@ func (r *Repo) Requested(ctx context.Context, rev desired.Revision) (map[string]
 
 // hasTree says whether a commit has the revision's directory with its content.
 func (r *Repo) hasTree(ctx context.Context, commit string, rev desired.Revision) (bool, error) {
-	root, err := r.rootOf(ctx, commit)
+	root, err := r.read.RootOf(ctx, commit)
 	if err != nil {
 		return false, err
 	}
-	e, ok, err := r.lookupPath(ctx, root, rev.Dir)
+	e, ok, err := r.read.LookupPath(ctx, root, rev.Dir)
 	return ok && e.Hash == rev.Tree, err
 }
 
@@ -301,16 +302,16 @@ func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {
 	if err != nil || at == "" || len(r.opt.Key) == 0 {
 		return err
 	}
-	root, err := r.rootOf(ctx, at)
+	root, err := r.read.RootOf(ctx, at)
 	if err != nil {
 		return err
 	}
-	files, err := r.listFiles(ctx, root)
+	files, err := r.read.ListFiles(ctx, root)
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		commit := strings.ReplaceAll(f.path, "/", "")
+		commit := strings.ReplaceAll(f.Path, "/", "")
 		if !git.IsHash(commit) || !f.IsFile() {
 			continue
 		}
@@ -342,7 +343,7 @@ const (
 // noteLine is a line of a note with its facts, sealed where there is a key: whoever else writes the
 // same can't seal it, and the line of one commit doesn't hold for another.
 func (r *Repo) noteLine(commit, line string, facts []byte) string {
-	line = oneLine(line)
+	line = message.Line(line)
 	if line == "" || facts == nil {
 		return line
 	}

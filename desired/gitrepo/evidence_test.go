@@ -52,7 +52,7 @@ func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
 	}
 
 	other := openRepo(t, Options{Key: []byte("another key")})
-	other.Reader = r.Reader
+	other.read = r.read
 	other.opt.Dir = r.opt.Dir
 	if e, err := other.Evidence(t.Context(), "jibe/op/"); err != nil || len(e.Commits)+len(e.Notes) > 0 {
 		t.Errorf("with another key there is %+v (%v)", e, err)

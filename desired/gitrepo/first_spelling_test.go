@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // twoCases is a closed repository in which instances/m was first, and then instances/M came; the person commits to it.
@@ -66,12 +67,12 @@ func TestWhichFolderSpelledAlikeWasFirstIsLookedForOnce(t *testing.T) {
 	opt, person := twoCases(t)
 	r := openRepo(t, opt)
 	all, looked := []string{"instances/m", "instances/M"}, 0
-	count := func(since string) (string, standing) {
+	count := func(since string) (string, read.Standing) {
 		t.Helper()
 		looked = 0
-		first, ended, err := r.firstOf(t.Context(), person.head, since, all, func(root, p string) (bool, error) {
+		first, ended, err := r.read.FirstOf(t.Context(), person.head, since, all, func(root, p string) (bool, error) {
 			looked++
-			_, ok, err := r.lookupPath(t.Context(), root, p)
+			_, ok, err := r.read.LookupPath(t.Context(), root, p)
 			return ok, err
 		})
 		if err != nil {
@@ -81,20 +82,20 @@ func TestWhichFolderSpelledAlikeWasFirstIsLookedForOnce(t *testing.T) {
 	}
 	ask := func(want string) {
 		t.Helper()
-		if first, err := r.firstSpelledOf(t.Context(), person.head, all, nil); err != nil || first != want {
+		if first, err := r.read.FirstSpelledOf(t.Context(), person.head, all, nil); err != nil || first != want {
 			t.Errorf("first was %q, %v; want %q", first, err, want)
 		}
 	}
 
 	begun := person.head
-	if first, ended := count(""); first != "instances/m" || ended != decided || looked != 8 {
+	if first, ended := count(""); first != "instances/m" || ended != read.Decided || looked != 8 {
 		t.Errorf("first was %q, ended %d, after %d looks", first, ended, looked)
 	}
 	ask("instances/m")
 
 	person.put("instances/m/amf/vnf.yaml", named(testID(1), "amf", 9))
 	person.push("Change it")
-	if first, ended := count(begun); first != "" || ended != undecided || looked != 2 {
+	if first, ended := count(begun); first != "" || ended != read.Undecided || looked != 2 {
 		t.Errorf("first was %q, ended %d, after %d looks since it was known", first, ended, looked)
 	}
 	ask("instances/m")

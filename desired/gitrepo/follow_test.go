@@ -26,7 +26,7 @@ func TestOneCommitOfVeryManyNewInstancesIsFollowed(t *testing.T) {
 			n, remote := tt.n, tt.remote
 			r := openRepo(t, Options{Remote: remote, PollInterval: 100 * time.Millisecond})
 			mustWrite(t, r, testID(n), "instances/there", 1)
-			parent, err := git.ReadRef(r.opt.Dir, r.ref())
+			parent, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -183,7 +183,7 @@ func TestAWriteIsACommitThatGitSees(t *testing.T) {
 	if got, ok := r.Lookup(id); !ok || got != rev {
 		t.Errorf("Lookup = %+v, %v; want %+v", got, ok, rev)
 	}
-	in, err := r.Read(t.Context(), rev)
+	in, err := r.read.Read(t.Context(), rev)
 	if err != nil || in.ID != id || in.Levels["vdu1_aspect"] != 1 {
 		t.Errorf("Read = %+v, %v", in, err)
 	}
@@ -265,7 +265,7 @@ func TestTheAuthorOfARevisionIsWhoChangedItsDirectory(t *testing.T) {
 			t.Fatalf("instance %d isn't found", n)
 		}
 		rev.Commit = r.Head() // as who sees all four commits at once has it
-		if got, err := r.Author(t.Context(), rev); err != nil || got != want {
+		if got, err := r.read.Author(t.Context(), rev); err != nil || got != want {
 			t.Errorf("instance %d: author %q (%v), want %q", n, got, err, want)
 		}
 	}

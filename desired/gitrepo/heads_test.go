@@ -18,7 +18,7 @@ func TestHeadsAreTheInstancesAsTheyCountByIdAfterAnyOfThem(t *testing.T) {
 	for from, after := range append([]string{""}, list[0].Instance, list[1].Instance, list[2].Instance, list[3].Instance, list[4].Instance) {
 		at := from
 		for h := range r.Heads(after) {
-			in, err := r.Read(t.Context(), list[at])
+			in, err := r.read.Read(t.Context(), list[at])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -101,7 +102,7 @@ func (r *Repo) refusedPushes() []*desired.Problem {
 	if e == nil || time.Since(e.at) >= refusedFor {
 		return nil
 	}
-	return []*desired.Problem{{File: r.ref(), Message: e.Error(),
+	return []*desired.Problem{{File: r.read.Ref(), Message: e.Error(),
 		Remedy: "have the forge let Jibe's account push to the branch (a protected branch names who may); requests are refused until then, and what Jibe has to commit is tried again"}}
 }
 
@@ -129,7 +130,7 @@ func (r *Repo) setHealth(kind healthKind, err error) {
 // Probe finds out whether the repository can be written, by writing size bytes to the
 // disk that nobody reads, and removing them again.
 func (r *Repo) Probe(size int) error {
-	name := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"probe")
+	name := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+"probe")
 	err := git.WriteSynced(name, make([]byte, size))
 	if gone := os.Remove(name); err == nil {
 		err = gone

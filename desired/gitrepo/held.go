@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -18,78 +18,21 @@ type Held struct {
 	To   string `json:"to"`
 	// Why is the reason for which the branch is held, "" if it isn't.
 	Why string `json:"why,omitempty"`
-	Effect
+	read.Effect
 	// Instances are the problems of single instances that are held. To accept one ends its VNF and begins another.
 	Instances []*desired.Problem `json:"instances"`
 	// Missing are the problems of instances whose directories are missing. To accept one ends its VNF.
 	Missing []*desired.Problem `json:"missing"`
 }
 
-// Effect is what a move of the branch does to VNFs: the directories of the instances of which one ends, begins, or changes.
-type Effect struct {
-	Ends    []string `json:"ends"`
-	Begins  []string `json:"begins"`
-	Changes []string `json:"changes"`
-}
-
-// mostNamed bounds the directories that a text names.
-const mostNamed = 5
-
-func (e Effect) String() string {
-	list := func(verb string, dirs []string) string {
-		if len(dirs) == 1 {
-			verb += "s"
-		}
-		s := fmt.Sprintf("%d %s", len(dirs), verb)
-		if len(dirs) == 0 {
-			return s
-		}
-		names := make([]string, 0, mostNamed)
-		for _, dir := range dirs[:min(len(dirs), mostNamed)] {
-			names = append(names, strings.TrimPrefix(dir, instancesDir+"/"))
-		}
-		if n := len(dirs) - len(names); n > 0 {
-			names = append(names, fmt.Sprintf("%d more", n))
-		}
-		return s + " (" + strings.Join(names, ", ") + ")"
-	}
-	return list("end", e.Ends) + ", " + list("begin", e.Begins) + ", " + list("change", e.Changes)
-}
-
-// Any reports whether a VNF ends, begins or changes.
-func (e Effect) Any() bool { return len(e.Ends)+len(e.Begins)+len(e.Changes) > 0 }
-
-// effect returns what the difference does to VNFs.
-func (d difference) effect() Effect {
-	e := Effect{Ends: []string{}, Begins: []string{}, Changes: []string{}}
-	runs := func(at desired.Revision) bool {
-		s := d.slots[at]
-		return s != nil && desired.IsInstantiated(s.state())
-	}
-	for _, c := range d.changes {
-		switch was, is := runs(c.Before), runs(c.After); {
-		case was && !is:
-			e.Ends = append(e.Ends, c.Before.Dir)
-		case is && !was:
-			e.Begins = append(e.Begins, c.After.Dir)
-		case is && c.Before.Tree != c.After.Tree:
-			e.Changes = append(e.Changes, c.After.Dir)
-		}
-	}
-	for _, dirs := range [][]string{e.Ends, e.Begins, e.Changes} {
-		slices.Sort(dirs)
-	}
-	return e
-}
-
 // effectOf describes the effect of following a commit, after a colon; it is "" if the commits can't be read, as what it
 // explains matters more.
 func (r *Repo) effectOf(ctx context.Context, from, to string) string {
-	d, err := r.diff(ctx, from, to)
+	d, err := r.read.Difference(ctx, from, to)
 	if err != nil {
 		return ""
 	}
-	return ": of its VNFs " + d.effect().String()
+	return ": of its VNFs " + d.Effect().String()
 }
 
 // isHeld reports whether only a person can decide about the branch.
@@ -99,7 +42,7 @@ func (r *Repo) isHeld() bool { return errors.Is(r.Health(), errHeld) }
 func (r *Repo) heldBranch() []*desired.Problem {
 	for _, kind := range []healthKind{healthRef, healthRemote} {
 		if e := r.illness(kind); e != nil && errors.Is(e, errHeld) {
-			return []*desired.Problem{{File: r.ref(), Message: e.Error(), Remedy: "the state that was followed last stands until then"}}
+			return []*desired.Problem{{File: r.read.Ref(), Message: e.Error(), Remedy: "the state that was followed last stands until then"}}
 		}
 	}
 	return nil
@@ -115,12 +58,12 @@ func (r *Repo) Held(ctx context.Context) (*Held, error) {
 			h.Why = e.Error()
 		}
 	}
-	for _, s := range r.index.bad.all() {
+	for _, s := range r.index.Bad.All() {
 		switch {
-		case s.absent != nil:
-			h.Missing = append(h.Missing, s.problems...)
-		case s.lost:
-			h.Instances = append(h.Instances, s.problems...)
+		case s.Absent != nil:
+			h.Missing = append(h.Missing, s.Problems...)
+		case s.Lost:
+			h.Instances = append(h.Instances, s.Problems...)
 		}
 	}
 	r.mu.RUnlock()
@@ -134,11 +77,11 @@ func (r *Repo) Held(ctx context.Context) (*Held, error) {
 			h.To = to
 		}
 	}
-	d, err := r.diff(ctx, h.From, h.To)
+	d, err := r.read.Difference(ctx, h.From, h.To)
 	if err != nil {
 		return nil, fmt.Errorf("compare commit %s with %s, which is in effect: %w", h.To, h.From, err)
 	}
-	h.Effect = d.effect()
+	h.Effect = d.Effect()
 
 	return h, nil
 }
@@ -146,7 +89,7 @@ func (r *Repo) Held(ctx context.Context) (*Held, error) {
 // candidate returns the commit of the branch, which this repository has then; "" if there is no such branch.
 func (r *Repo) candidate(ctx context.Context) (string, error) {
 	if r.opt.Remote == "" {
-		return git.ReadRef(r.opt.Dir, r.ref())
+		return git.ReadRef(r.opt.Dir, r.read.Ref())
 	}
 	asked, err := r.ask(ctx)
 	if err != nil {
@@ -163,4 +106,50 @@ func stillHeld(shown, now string) error {
 		return nil
 	}
 	return fmt.Errorf("nothing was accepted: the branch moved from %s, which was shown, to %s (run jibe accept again)", shown, now)
+}
+
+// judgeMove returns why only a person may have the branch follow from one commit to another that contains it, nil if it may
+// follow. Nothing that a push option could say counts here: the change met no push hook of Jibe's.
+func (r *Repo) judgeMove(ctx context.Context, from, to string) error {
+	d, err := r.read.Difference(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	r.mu.RLock()
+	x := r.index
+	r.mu.RUnlock()
+	notObeyed := func(dir string) bool { // a second file of an id that another has, or that is held
+		s := x.ByDir.Get(dir)
+		if s == nil {
+			return false
+		}
+		owner := x.ByID.Get(s.Rev.Instance)
+		return owner == nil || owner.Rev.Dir != dir
+	}
+	ended := d.Ended()
+	ended.Dirs, ended.Running = slices.DeleteFunc(ended.Dirs, notObeyed), slices.DeleteFunc(ended.Running, notObeyed)
+	m := read.HeadMove{Changes: d.Dirs}
+	m.Slots = make([]*read.Slot, len(m.Changes))
+	newRoot, err := r.read.RootOf(ctx, to)
+	if err != nil {
+		return err
+	}
+	if err := r.read.EndAbsences(ctx, x, &m, newRoot); err != nil {
+		return err
+	}
+	for _, c := range m.Changes[len(d.Dirs):] {
+		ended.Dirs, ended.Running = append(ended.Dirs, c.Dir), append(ended.Running, c.Dir)
+	}
+	oldRoot, err := r.read.RootOf(ctx, from)
+	if err != nil {
+		return err
+	}
+
+	problems, err := r.check.JudgeEnds(ctx, oldRoot, ended, nil)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	e := d.Effect()
+	e.Ends = ended.Dirs
+	return fmt.Errorf("%w: commit %s: %s: %s", errHeld, to, problems[0].Message, e)
 }

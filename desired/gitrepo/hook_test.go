@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -69,13 +72,13 @@ const gitConfig = `[init]
 
 func runHook() int {
 	ctx := context.Background()
-	updates, err := ReadPush(os.Stdin)
+	updates, err := check.ReadPush(os.Stdin)
 	if err == nil {
-		var q *Reader
-		if q, err = OpenQuarantine(ctx, ""); err == nil {
+		var q *check.Checker
+		if q, err = check.OpenQuarantine(ctx, ""); err == nil {
 			defer q.Close()
 			var ps []*desired.Problem
-			if ps, err = q.CheckPush(ctx, updates, PushPolicy{Options: PushOptions()}); len(ps) > 0 {
+			if ps, err = q.CheckPush(ctx, updates, check.PushPolicy{Options: check.PushOptions()}); len(ps) > 0 {
 				for _, p := range ps {
 					fmt.Fprintln(os.Stderr, p)
 				}
@@ -207,7 +210,7 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			runGit(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+tipOf(t, dir)+","+derived+"/sub")
 		}, refuse: "/sub: is a submodule"},
 		{name: "an oversized file", edit: func(t *testing.T, dir string) {
-			put(t, dir, derived+"/big", make([]byte, maxObject+1))
+			put(t, dir, derived+"/big", make([]byte, objects.MaxObject+1))
 		}, refuse: "/big: object too large"},
 		{name: "an instance inside another", edit: func(t *testing.T, dir string) {
 			put(t, dir, derived+"/sub/vnf.yaml", vnfFile("", 1))
@@ -300,7 +303,7 @@ func TestAPersonClonesAndPushesOverHTTP(t *testing.T) {
 	commitPush(t, dir, "Scale by hand")
 	kit.Until(t, "the push is followed", func() bool {
 		rev, _ := r.Lookup(testID(1))
-		in, err := r.Read(t.Context(), rev)
+		in, err := r.read.Read(t.Context(), rev)
 		return err == nil && in.Levels["vdu1_aspect"] == 3
 	})
 	put(t, dir, shardDir(testID(1))+"/vnf.yaml", []byte("nonsense: true\n"))
@@ -340,7 +343,7 @@ func TestAWorkingCopyHasTheHashesThatGitGives(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, dir, "vims/kube-a.yaml", []byte("type: sim\n"))
-	w, err := WorkingCopy(dir)
+	w, err := read.WorkingCopy(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +377,7 @@ func TestAWorkingCopyHasTheHashesThatGitGives(t *testing.T) {
 func FuzzReadPush(f *testing.F) {
 	f.Add(git.ZeroHash + " " + strings.Repeat("a", 40) + " refs/heads/main\n")
 	f.Fuzz(func(t *testing.T, in string) {
-		updates, err := ReadPush(strings.NewReader(in))
+		updates, err := check.ReadPush(strings.NewReader(in))
 		for _, u := range updates {
 			if err == nil && (!strings.HasPrefix(u.Ref, "refs/") || u.Old == git.ZeroHash || u.New == git.ZeroHash) {
 				t.Errorf("%q gives %+v", in, u)

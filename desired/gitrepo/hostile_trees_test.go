@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -151,7 +153,7 @@ func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testi
 	// Each folder leads to the next one and to the one after that, so that every one of
 	// them is near the top by some path.
 	below, tree := "", mktree(t, dir, "100644 blob "+blob+"\t"+desired.InstanceFile)
-	for range maxDepth + 5 {
+	for range objects.MaxDepth + 5 {
 		lines := []string{"040000 tree " + tree + "\tone"}
 		if below != "" {
 			lines = append(lines, "040000 tree "+below+"\ttwo")
@@ -171,11 +173,11 @@ func TestTheBoundIsOnWhatComesAndNotOnWhatIsThere(t *testing.T) {
 	dir := manyInstances(t, 20, shardDir)
 	r := openRepo(t, Options{Dir: dir})
 	root := runGit(t, dir, "rev-parse", "main^{tree}")
-	if _, err := r.diffDirs(t.Context(), "", root, 19); err == nil {
+	if _, err := r.read.DiffDirs(t.Context(), "", root, 19); err == nil {
 		t.Error("20 directories are within a bound of 19")
 	}
 	for _, limit := range []int{0, 400} { // their folders are read too
-		if changes, err := r.diffDirs(t.Context(), "", root, limit); err != nil || len(changes) != 20 {
+		if changes, err := r.read.DiffDirs(t.Context(), "", root, limit); err != nil || len(changes) != 20 {
 			t.Errorf("with a bound of %d: %d directories, %v", limit, len(changes), err)
 		}
 	}
@@ -202,27 +204,27 @@ func TestTheDirectoriesThatDifferAreThoseOfANaiveLook(t *testing.T) {
 			have[side] = map[string]string{}
 			top := filesTree(pack, files, "", have[side], true)
 			if top != "" {
-				roots[side] = pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: instancesDir, Hash: top}}))
+				roots[side] = pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: read.InstancesDir, Hash: top}}))
 			}
 		}
-		if err := pack.Write(gitDir, ownDir(gitDir)); err != nil {
+		if err := pack.Write(gitDir, objects.OwnDir(gitDir)); err != nil {
 			rt.Fatal(err)
 		}
-		changes, err := r.diffDirs(t.Context(), roots[0], roots[1], maxChanged)
+		changes, err := r.read.DiffDirs(t.Context(), roots[0], roots[1], read.MaxChanged)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		got, want := map[string][2]string{}, map[string][2]string{}
 		for _, c := range changes {
-			if _, twice := got[c.dir]; twice {
-				rt.Fatalf("%s is there twice", c.dir)
+			if _, twice := got[c.Dir]; twice {
+				rt.Fatalf("%s is there twice", c.Dir)
 			}
-			got[c.dir] = [2]string{c.before, c.after}
+			got[c.Dir] = [2]string{c.Before, c.After}
 		}
 		for side := range have {
 			for dir := range have[side] {
 				if pair := [2]string{have[0][dir], have[1][dir]}; pair[0] != pair[1] {
-					want[instancesDir+"/"+dir] = pair
+					want[read.InstancesDir+"/"+dir] = pair
 				}
 			}
 		}

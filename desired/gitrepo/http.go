@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 // maxPush bounds the body of a request, in bytes.
@@ -25,10 +27,6 @@ const (
 	receiveMemory = 2 << 20
 	receiveTime   = 900
 )
-
-// EnvPush is the environment variable by which the hook learns which push it runs for. The
-// caller of the server never sets it.
-const EnvPush = "JIBE_PUSH"
 
 // Served says how a repository is served to one request.
 type Served struct {
@@ -161,7 +159,7 @@ func (s Served) environ() []string {
 	if !s.OwnRefs {
 		settings = append(settings, "uploadpack.hideRefs=refs/jibe")
 	}
-	env := []string{"GIT_PROJECT_ROOT=" + s.Dir, "GIT_HTTP_EXPORT_ALL=1", EnvPush + "=" + push, "GIT_CONFIG_COUNT=" + strconv.Itoa(len(settings))}
+	env := []string{"GIT_PROJECT_ROOT=" + s.Dir, "GIT_HTTP_EXPORT_ALL=1", check.EnvPush + "=" + push, "GIT_CONFIG_COUNT=" + strconv.Itoa(len(settings))}
 	for i, kv := range settings {
 		key, value, _ := strings.Cut(kv, "=")
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, value))

@@ -4,29 +4,31 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 func TestACopyOfTheIndexTellsOnlyWhatItHasChanged(t *testing.T) {
 	t.Parallel()
 
-	var x identified
-	x.set("before anybody watches", &slot{})
-	if len(x.changed) != 0 {
-		t.Errorf("%q", x.changed)
+	var x read.Identified
+	x.Set("before anybody watches", &read.Slot{})
+	if len(x.Changed) != 0 {
+		t.Errorf("%q", x.Changed)
 	}
-	x.watched = true
-	x.set("a", &slot{})
-	next := x.copy()
-	next.set("b", &slot{})
-	x.remove("a")
-	if !slices.Equal(x.changed, []string{"a", "a"}) || !slices.Equal(next.changed, []string{"a", "b"}) {
-		t.Errorf("%q, and %q of the copy", x.changed, next.changed)
+	x.Watched = true
+	x.Set("a", &read.Slot{})
+	next := x.Copy()
+	next.Set("b", &read.Slot{})
+	x.Remove("a")
+	if !slices.Equal(x.Changed, []string{"a", "a"}) || !slices.Equal(next.Changed, []string{"a", "b"}) {
+		t.Errorf("%q, and %q of the copy", x.Changed, next.Changed)
 	}
-	for i := range mostChanged {
-		next.set(fmt.Sprint(i), &slot{})
+	for i := range read.MostChanged {
+		next.Set(fmt.Sprint(i), &read.Slot{})
 	}
-	if len(next.changed) != 0 || !next.tooMany || !next.copy().tooMany {
-		t.Errorf("%d ids are named, too many: %v", len(next.changed), next.tooMany)
+	if len(next.Changed) != 0 || !next.TooMany || !next.Copy().TooMany {
+		t.Errorf("%d ids are named, too many: %v", len(next.Changed), next.TooMany)
 	}
 }
 

@@ -50,9 +50,9 @@ func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
 	}
 
 	held := fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it", errHeld, r.opt.Branch, was, head)
-	if _, err := r.commit(ctx, was); err != nil {
+	if _, err := r.read.Commit(ctx, was); err != nil {
 		return "", fmt.Errorf("%w, nor does the repository (get it from a clone: git --git-dir=%[2]s fetch CLONE, then git --git-dir=%[2]s update-ref %[3]s %[4]s; "+
-			"or accept the branch, which ends and begins VNFs: jibe serve --accept-head %[5]s)", held, r.opt.Dir, r.ref(), was, head)
+			"or accept the branch, which ends and begins VNFs: jibe serve --accept-head %[5]s)", held, r.opt.Dir, r.read.Ref(), was, head)
 	}
 	if start {
 		return was, nil
@@ -64,7 +64,7 @@ func (r *Repo) inEffect(ctx context.Context, was, head string) (string, error) {
 	if err := r.rememberCommit(ctx, was); err != nil { // at once: this process may be killed before the next turn of remember
 		r.log.Warn("the next start may not notice that the branch was set back", "revision", was, "error", err)
 	}
-	return "", fmt.Errorf("%w%s (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", held, r.effectOf(ctx, was, head), r.opt.Dir, r.ref(), was)
+	return "", fmt.Errorf("%w%s (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", held, r.effectOf(ctx, was, head), r.opt.Dir, r.read.Ref(), was)
 }
 
 // forwards returns the commit that takes effect of a local branch that moved on. What came through a push or a landing was
@@ -80,7 +80,7 @@ func (r *Repo) forwards(ctx context.Context, was, head string, start bool) (stri
 	if err := r.rememberCommit(ctx, was); err != nil { // at once, as above
 		r.log.Warn("the next start may not notice that the branch ends many VNFs", "revision", was, "error", err)
 	}
-	return "", fmt.Errorf("%w (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", err, r.opt.Dir, r.ref(), was)
+	return "", fmt.Errorf("%w (put it back: git --git-dir=%s update-ref %s %s; or accept it with: jibe accept)", err, r.opt.Dir, r.read.Ref(), was)
 }
 
 // judgeSteps judges each step from one commit to a later one that wasn't pushed through Jibe's hook, has not landed, and isn't
@@ -96,11 +96,11 @@ func (r *Repo) judgeSteps(ctx context.Context, was, head string) error {
 			head = push.Old
 			continue
 		}
-		data, err := r.objects.Get(ctx, git.KindCommit, head)
+		data, err := r.read.Objects.Get(ctx, git.KindCommit, head)
 		if err != nil {
-			return r.damaged("commit "+head, err)
+			return r.read.Damaged("commit "+head, err)
 		}
-		c, err := r.commit(ctx, head)
+		c, err := r.read.Commit(ctx, head)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (r *Repo) judgeSteps(ctx context.Context, was, head string) error {
 
 // followsOn is [Repo.has]. It starts no git process for a commit directly on top of the other, as most pushes are.
 func (r *Repo) followsOn(ctx context.Context, was, head string) (bool, error) {
-	if c, err := r.commit(ctx, head); err == nil && slices.Contains(c.Parents, was) {
+	if c, err := r.read.Commit(ctx, head); err == nil && slices.Contains(c.Parents, was) {
 		return true, nil
 	}
 	return r.has(ctx, was, head)
@@ -146,7 +146,7 @@ func (r *Repo) pinInEffect(ctx context.Context, commit string) error {
 func (r *Repo) unpinInEffect(ctx context.Context) {
 	now, err := git.ReadRef(r.opt.Dir, inEffectRef)
 	if err == nil && now != "" {
-		_, err = r.git.Run(ctx, "update-ref", "-d", inEffectRef)
+		_, err = r.read.Git.Run(ctx, "update-ref", "-d", inEffectRef)
 	}
 	if err != nil {
 		r.log.Warn("a commit that is no longer in effect stays pinned", "ref", inEffectRef, "error", err)
@@ -155,7 +155,7 @@ func (r *Repo) unpinInEffect(ctx context.Context) {
 
 // acceptSetBack follows a local branch that is held, and reports whether it was. r.move is held.
 func (r *Repo) acceptSetBack(ctx context.Context, shown string) (bool, error) {
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	if err == nil {
 		err = stillHeld(shown, head)
 	}

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // indexOf has n instances, each with its own name.
-func indexOf(n int) *index {
-	x := newIndex()
+func indexOf(n int) *read.Index {
+	x := read.NewIndex()
 	for i := range n {
-		x.put(&slot{rev: desired.Revision{Instance: testID(i), Dir: shardDir(testID(i)), Tree: "1"}, name: fmt.Sprint("vnf-", i)})
+		x.Put(&read.Slot{Rev: desired.Revision{Instance: testID(i), Dir: shardDir(testID(i)), Tree: "1"}, Name: fmt.Sprint("vnf-", i)})
 	}
 	return x
 }
@@ -20,10 +21,10 @@ func TestACopyOfTheIndexAndAChangeOfOneInstanceCostTheSameAtAnySize(t *testing.T
 	cost := func(n int) float64 {
 		x := indexOf(n)
 		return testing.AllocsPerRun(100, func() {
-			c := x.clone()
-			c.apply(headMove{
-				changes: []dirChange{{dir: shardDir(testID(1)), after: "2"}},
-				slots:   []*slot{{rev: desired.Revision{Instance: testID(1), Dir: shardDir(testID(1)), Tree: "2"}, name: "vnf"}},
+			c := x.Clone()
+			c.Apply(read.HeadMove{
+				Changes: []read.DirChange{{Dir: shardDir(testID(1)), After: "2"}},
+				Slots:   []*read.Slot{{Rev: desired.Revision{Instance: testID(1), Dir: shardDir(testID(1)), Tree: "2"}, Name: "vnf"}},
 			})
 		})
 	}
@@ -36,24 +37,24 @@ func TestACopyOfTheIndexDoesntSeeWhatChangesLater(t *testing.T) {
 	t.Parallel()
 
 	x := indexOf(500)
-	before := x.list()
-	c := x.clone()
+	before := x.List()
+	c := x.Clone()
 	// One moves away, one claims another's id, one is new.
 	for i, id := range []int{1, 2, 1_000} {
-		x.put(&slot{rev: desired.Revision{Instance: testID(id), Dir: fmt.Sprint("instances/new-", i), Tree: "2"}, name: "vnf-3"})
+		x.Put(&read.Slot{Rev: desired.Revision{Instance: testID(id), Dir: fmt.Sprint("instances/new-", i), Tree: "2"}, Name: "vnf-3"})
 	}
-	x.remove(shardDir(testID(2)))
-	x.remove(shardDir(testID(4)))
-	for i, rev := range c.list() {
+	x.Remove(shardDir(testID(2)))
+	x.Remove(shardDir(testID(4)))
+	for i, rev := range c.List() {
 		if rev != before[i] {
 			t.Fatalf("number %d is %+v, want %+v", i, rev, before[i])
 		}
 	}
-	if got := c.named("vnf-3"); len(got) != 1 || len(x.named("vnf-3")) != 4 {
-		t.Errorf("the copy has %v of that name, the index %v", got, x.named("vnf-3"))
+	if got := c.Named("vnf-3"); len(got) != 1 || len(x.Named("vnf-3")) != 4 {
+		t.Errorf("the copy has %v of that name, the index %v", got, x.Named("vnf-3"))
 	}
-	if len(c.problems()) != 0 || len(x.problems()) != 1 {
-		t.Errorf("the copy has problems %v, the index %v", c.problems(), x.problems())
+	if len(c.Problems()) != 0 || len(x.Problems()) != 1 {
+		t.Errorf("the copy has problems %v, the index %v", c.Problems(), x.Problems())
 	}
 }
 
@@ -62,14 +63,14 @@ func TestACopyOfTheIndexDoesntSeeWhatChangesLater(t *testing.T) {
 func BenchmarkIndexOfOneChange(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		x := indexOf(n)
-		move := headMove{
-			changes: []dirChange{{dir: shardDir(testID(1)), after: "2"}},
-			slots:   []*slot{{rev: desired.Revision{Instance: testID(1), Dir: shardDir(testID(1)), Tree: "2"}, name: "vnf"}},
+		move := read.HeadMove{
+			Changes: []read.DirChange{{Dir: shardDir(testID(1)), After: "2"}},
+			Slots:   []*read.Slot{{Rev: desired.Revision{Instance: testID(1), Dir: shardDir(testID(1)), Tree: "2"}, Name: "vnf"}},
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				x.clone().apply(move)
+				x.Clone().Apply(move)
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	storebranch "github.com/jibe-vnfm/jibe/store/branch"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -53,9 +55,9 @@ func TestAChangeThatEndsManyMustBeMeant(t *testing.T) {
 			for _, end := range c.ends {
 				person.remove("instances/" + end)
 			}
-			u := RefUpdate{Ref: r.ref(), Old: from, New: person.commit("End")}
+			u := check.RefUpdate{Ref: r.read.Ref(), Old: from, New: person.commit("End")}
 
-			problems, err := r.CheckPush(t.Context(), []RefUpdate{u}, PushPolicy{})
+			problems, err := r.check.CheckPush(t.Context(), []check.RefUpdate{u}, check.PushPolicy{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +75,7 @@ func TestAChangeThatEndsManyMustBeMeant(t *testing.T) {
 			}
 			_, n, _ := strings.Cut(said, "terminate=")
 			n, _, _ = strings.Cut(n, ";")
-			problems, err = r.CheckPush(t.Context(), []RefUpdate{u}, PushPolicy{Options: []string{"terminate=" + n}})
+			problems, err = r.check.CheckPush(t.Context(), []check.RefUpdate{u}, check.PushPolicy{Options: []string{"terminate=" + n}})
 			if err != nil || len(problems) > 0 {
 				t.Errorf("pushed as the refusal says, it is refused: %v, %v", problems, err)
 			}
@@ -107,7 +109,7 @@ func TestALocalBranchMovedOnTheHostIsJudged(t *testing.T) {
 	// What Jibe's hook has let pass isn't judged again.
 	person.remove("instances/a")
 	pushed := person.commit("End the other")
-	if err := r.Pushing(Push{Pusher: "ops", Old: many, New: pushed}); err != nil {
+	if err := r.Pushing(read.Push{Pusher: "ops", Old: many, New: pushed}); err != nil {
 		t.Fatal(err)
 	}
 	runGit(t, r.opt.Dir, "update-ref", "refs/heads/main", pushed)
@@ -132,7 +134,7 @@ func TestAMeantPushIsFollowedAfterAKill(t *testing.T) {
 
 	person.remove("instances/b")
 	pushed := person.commit("End a site, with -o terminate=3")
-	if err := r.Pushing(Push{Pusher: "ops", Old: first, New: pushed}); err != nil {
+	if err := r.Pushing(read.Push{Pusher: "ops", Old: first, New: pushed}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(); err != nil {

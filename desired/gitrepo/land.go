@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -21,10 +24,10 @@ type Landing struct {
 	// Judge holds an update of the branch against the rules; the new commit can be read. It runs again
 	// where the branch has moved, and its error ends the landing. Where it was about another head than
 	// the update's old commit, it is a [git.ErrRefMoved].
-	Judge func(ctx context.Context, u RefUpdate) error
+	Judge func(ctx context.Context, u check.RefUpdate) error
 	// Accept is called with what Judge has passed, when nothing but the move itself is left to do. It
 	// makes durable who asked for it. It mustn't use the repository but for [Repo.Pushing].
-	Accept func(ctx context.Context, u RefUpdate) error
+	Accept func(ctx context.Context, u check.RefUpdate) error
 }
 
 // landFreely is how often a landing is tried beside the other writers. Then it has them wait for it.
@@ -42,8 +45,8 @@ const (
 // branch was and is; both are the same where it has the commit already. An [*desired.InvalidError]
 // says what is in conflict. Where it fails nothing was changed, but for objects that nothing leads to. With
 // a remote, the commit is on the remote's branch first.
-func (r *Repo) Land(ctx context.Context, l Landing) (u RefUpdate, err error) {
-	if _, err := r.commit(ctx, l.Commit); err != nil {
+func (r *Repo) Land(ctx context.Context, l Landing) (u check.RefUpdate, err error) {
+	if _, err := r.read.Commit(ctx, l.Commit); err != nil {
 		return u, fmt.Errorf("land: %w", err)
 	}
 	for range landFreely {
@@ -75,19 +78,19 @@ func movedOrLocked(err error) bool {
 }
 
 // tryLand lands on the branch as it stands. alone runs what mustn't meet other writes.
-func (r *Repo) tryLand(ctx context.Context, l Landing, alone func(context.Context, func() error) error) (RefUpdate, error) {
+func (r *Repo) tryLand(ctx context.Context, l Landing, alone func(context.Context, func() error) error) (check.RefUpdate, error) {
 	if err := r.Fetch(ctx); err != nil {
-		return RefUpdate{}, err
+		return check.RefUpdate{}, err
 	}
-	u := RefUpdate{Ref: r.ref(), Old: r.Head(), New: l.Commit}
+	u := check.RefUpdate{Ref: r.read.Ref(), Old: r.Head(), New: l.Commit}
 	if u.Old != "" {
-		if has, err := r.isAncestor(ctx, l.Commit, u.Old); err != nil || has {
-			return RefUpdate{Ref: u.Ref, Old: u.Old, New: u.Old}, err
+		if has, err := r.read.IsAncestor(ctx, l.Commit, u.Old); err != nil || has {
+			return check.RefUpdate{Ref: u.Ref, Old: u.Old, New: u.Old}, err
 		}
-		follows, err := r.isAncestor(ctx, u.Old, l.Commit)
+		follows, err := r.read.IsAncestor(ctx, u.Old, l.Commit)
 		if err == nil && !follows && l.Plain {
 			return u, &desired.InvalidError{Problems: []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push",
-				Remedy: "fetch first, then push again; or have it merged: " + LandingCommand(l.Commit, r.opt.Branch)}}}
+				Remedy: "fetch first, then push again; or have it merged: " + check.LandingCommand(l.Commit, r.opt.Branch)}}}
 		}
 		if err == nil && !follows {
 			u.New, err = r.mergeLanded(ctx, u.Old, l.Commit)
@@ -107,7 +110,7 @@ func (r *Repo) tryLand(ctx context.Context, l Landing, alone func(context.Contex
 
 // mergeLanded makes the commit that merges another one into head. Nothing leads to it yet.
 func (r *Repo) mergeLanded(ctx context.Context, head, commit string) (string, error) {
-	m := &merger{Reader: r.Reader, git: r.git, own: r.sealed, onto: r.opt.Branch}
+	m := &merger{Reader: r.read, git: r.read.Git, own: r.sealed, onto: r.opt.Branch}
 	by, err := m.merge(ctx, head, commit)
 	if err != nil {
 		return "", err
@@ -115,15 +118,15 @@ func (r *Repo) mergeLanded(ctx context.Context, head, commit string) (string, er
 	if len(by.conflicts) > 0 {
 		return "", &desired.InvalidError{Problems: by.conflicts}
 	}
-	data, err := r.objects.Get(ctx, git.KindCommit, commit)
+	data, err := r.read.Objects.Get(ctx, git.KindCommit, commit)
 	if err != nil {
-		return "", r.damaged("commit "+commit, err)
+		return "", r.read.Damaged("commit "+commit, err)
 	}
-	subject, _ := said(data)
-	w := desired.Write{Subject: fmt.Sprintf("Merge %q into %s", clip(strings.ToValidUTF8(oneLine(subject), "?")), r.opt.Branch),
+	subject, _ := message.Said(data)
+	w := desired.Write{Subject: fmt.Sprintf("Merge %q into %s", message.Clip(strings.ToValidUTF8(message.Line(subject), "?")), r.opt.Branch),
 		Body: fmt.Sprintf("It was pushed to refs/for/%s when that had moved on.", r.opt.Branch)}
-	made := by.pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(by.tree, head, w, commit)))
-	if err := by.pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+	made := by.pack.Add(git.KindCommit, r.opt.Verify.Sign(r.encode(by.tree, head, w, commit)))
+	if err := by.pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 		return "", fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, made, err)
 	}
 	r.maint.packs.Add(1)
@@ -131,7 +134,7 @@ func (r *Repo) mergeLanded(ctx context.Context, head, commit string) (string, er
 }
 
 // mayLand has a landing accepted, where the branch still stands at what it was made on. r.move is held.
-func (r *Repo) mayLand(ctx context.Context, u RefUpdate, l Landing) error {
+func (r *Repo) mayLand(ctx context.Context, u check.RefUpdate, l Landing) error {
 	if err := r.refreshLocked(ctx); err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (r *Repo) mayLand(ctx context.Context, u RefUpdate, l Landing) error {
 }
 
 // moveLanded moves the branch, unless it stands elsewhere than what was judged.
-func (r *Repo) moveLanded(ctx context.Context, u RefUpdate, l Landing) error {
+func (r *Repo) moveLanded(ctx context.Context, u check.RefUpdate, l Landing) error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.mayLand(ctx, u, l); err != nil {

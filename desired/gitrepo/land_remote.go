@@ -6,16 +6,13 @@ import (
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
-
-// mirrorRefs have git hand every push to a mirror to the hook proc-receive: nothing moves there that the
-// remote hasn't taken.
-const mirrorRefs = "refs"
 
 // landOnRemote pushes on what is to land in the mirror of a remote, and moves the mirror's branch behind
 // it. It runs on the writer's goroutine, so that one push of this process is under way at a time.
 // What came of a push whose answer is lost is found out before it returns, as for any write.
-func (r *Repo) landOnRemote(ctx context.Context, u RefUpdate, l Landing) error {
+func (r *Repo) landOnRemote(ctx context.Context, u check.RefUpdate, l Landing) error {
 	t, err := r.takeTurn()
 	if err != nil {
 		return err
@@ -29,7 +26,7 @@ func (r *Repo) landOnRemote(ctx context.Context, u RefUpdate, l Landing) error {
 }
 
 // pushOn is landOnRemote where the push is answered.
-func (r *Repo) pushOn(ctx context.Context, u RefUpdate, l Landing, k permit) error {
+func (r *Repo) pushOn(ctx context.Context, u check.RefUpdate, l Landing, k permit) error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.mayLand(ctx, u, l); err != nil {

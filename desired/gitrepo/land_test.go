@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -79,7 +81,7 @@ func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
 		t.Errorf("again: %+v %v", again, err)
 	}
 	// A merge by the person, crosswise with Jibe's, has nothing that is new.
-	before, _, err := r.objects.Lookup(t.Context(), git.KindCommit, head+"~1")
+	before, _, err := r.read.Objects.Lookup(t.Context(), git.KindCommit, head+"~1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +218,8 @@ func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testi
 	commit := p.commit("Scale")
 	p.moveBranch("refs/heads/mine", "", commit)
 	no := errors.New("no")
-	pass := func(context.Context, RefUpdate) error { return nil }
-	refuse := func(context.Context, RefUpdate) error { return no }
+	pass := func(context.Context, check.RefUpdate) error { return nil }
+	refuse := func(context.Context, check.RefUpdate) error { return no }
 	head := r.Head()
 	for _, l := range []Landing{{Judge: refuse, Accept: pass}, {Judge: pass, Accept: refuse}} {
 		l.Commit = commit
@@ -228,7 +230,7 @@ func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testi
 	// The branch moves each time between the judgement and the move, until nobody else may write.
 	level, judged := 1, []string{}
 	var late sync.WaitGroup
-	u, err := r.Land(t.Context(), Landing{Commit: commit, Accept: pass, Judge: func(ctx context.Context, u RefUpdate) error {
+	u, err := r.Land(t.Context(), Landing{Commit: commit, Accept: pass, Judge: func(ctx context.Context, u check.RefUpdate) error {
 		judged = append(judged, u.Old)
 		level++
 		write := func() { mustWrite(t, r, testID(1), shardDir(testID(1)), level) }
@@ -332,18 +334,18 @@ func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
 	p.replace(fileOf(0), "vdu1_aspect: 1", "vdu1_aspect: 2")
 	commit, head := p.commit("Scale"), r.Head()
 	p.moveBranch("refs/heads/mine", "", commit)
-	u, err := r.Land(t.Context(), Landing{Commit: commit, Judge: func(context.Context, RefUpdate) error { return nil }, Accept: func(_ context.Context, u RefUpdate) error {
-		return r.Pushing(Push{Pusher: "ann", From: "192.0.2.7", Old: u.Old, New: u.New})
+	u, err := r.Land(t.Context(), Landing{Commit: commit, Judge: func(context.Context, check.RefUpdate) error { return nil }, Accept: func(_ context.Context, u check.RefUpdate) error {
+		return r.Pushing(read.Push{Pusher: "ann", From: "192.0.2.7", Old: u.Old, New: u.New})
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.verify(t.Context(), r.opt.Verify, head, u.New); err != nil {
+	if _, err := r.check.Verify(t.Context(), r.opt.Verify, head, u.New); err != nil {
 		t.Errorf("the merge isn't signed: %v", err)
 	}
-	noted(t, r, Push{Pusher: "ann", From: "192.0.2.7", Old: head, New: u.New})
+	noted(t, r, read.Push{Pusher: "ann", From: "192.0.2.7", Old: head, New: u.New})
 	rev, _ := r.Lookup(testID(0))
-	if who, err := r.Author(t.Context(), rev); err != nil || who != "ann" {
+	if who, err := r.read.Author(t.Context(), rev); err != nil || who != "ann" {
 		t.Errorf("it is by %q %v", who, err)
 	}
 	for _, hash := range []string{commit, u.New} {

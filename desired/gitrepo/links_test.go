@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -32,7 +33,7 @@ func TestALinkIsRefusedWhereverJibeReads(t *testing.T) {
 			person := commitTo(t, r.opt.Dir)
 			old := person.head
 			person.link(name, mode)
-			problems, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: r.ref(), Old: old, New: person.commit("Link " + name)}}, PushPolicy{})
+			problems, err := r.check.CheckPush(t.Context(), []check.RefUpdate{{Ref: r.read.Ref(), Old: old, New: person.commit("Link " + name)}}, check.PushPolicy{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +50,7 @@ func TestALinkIsRefusedWhereverJibeReads(t *testing.T) {
 	person := commitTo(t, r.opt.Dir)
 	old := person.head
 	person.link("docs/latest", git.ModeSymlink)
-	if problems, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: r.ref(), Old: old, New: person.commit("Link elsewhere")}}, PushPolicy{}); err != nil || len(problems) > 0 {
+	if problems, err := r.check.CheckPush(t.Context(), []check.RefUpdate{{Ref: r.read.Ref(), Old: old, New: person.commit("Link elsewhere")}}, check.PushPolicy{}); err != nil || len(problems) > 0 {
 		t.Errorf("what Jibe doesn't read: %v, %v", problems, err)
 	}
 }

@@ -15,7 +15,7 @@ func (r *Repo) breakLocks() error {
 	own, err := lockedBelow(r.opt.Dir, ownRefs)
 	var broken []string
 	errs := []error{err}
-	for _, ref := range append([]string{r.ref(), notesRef}, own...) {
+	for _, ref := range append([]string{r.read.Ref(), notesRef}, own...) {
 		names, err := git.BreakStaleLocks(r.opt.Dir, ref)
 		broken, errs = append(broken, names...), append(errs, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -26,7 +28,7 @@ type Logged struct {
 	// say nothing.
 	RequestedBy, Operation string
 	// Push is the push that brought the commit, nil where none is known.
-	Push *Push
+	Push *read.Push
 	// Outcomes are the lines of its note: how operations ended that it began.
 	Outcomes []string
 	// MoreOutcomes is how many lines are left out.
@@ -65,7 +67,7 @@ func (r *Repo) Log(ctx context.Context, from string, most int, paths ...string) 
 	if from == "" {
 		return nil, "", nil
 	}
-	if from, err = r.resolve(ctx, from); err != nil {
+	if from, err = r.read.Resolve(ctx, from); err != nil {
 		return nil, "", err
 	}
 	return r.logged(ctx, most, []string{from}, paths)
@@ -88,12 +90,12 @@ func (r *Repo) Has(ctx context.Context, tip, commit string) (bool, error) {
 	if !git.IsHash(tip) || !git.IsHash(commit) {
 		return false, nil
 	}
-	return r.isAncestor(ctx, commit, tip)
+	return r.read.IsAncestor(ctx, commit, tip)
 }
 
 func (r *Repo) logged(ctx context.Context, most int, revs, paths []string) (list []*Logged, next string, err error) {
 	args := slices.Concat([]string{"--literal-pathspecs", "log", "--first-parent", fmt.Sprintf("-n%d", most+1), "--format=%H"}, revs, []string{"--"}, paths)
-	out, err := r.git.Run(ctx, args...)
+	out, err := r.read.Git.Run(ctx, args...)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: log: %w", desired.ErrUnavailable, err)
 	}
@@ -113,17 +115,17 @@ func (r *Repo) logged(ctx context.Context, most int, revs, paths []string) (list
 
 // Show returns one commit, named as git names them, or [desired.ErrNotFound].
 func (r *Repo) Show(ctx context.Context, commit string) (*Logged, error) {
-	hash, err := r.resolve(ctx, commit)
+	hash, err := r.read.Resolve(ctx, commit)
 	if err != nil {
 		return nil, err
 	}
-	data, err := r.objects.Get(ctx, git.KindCommit, hash)
+	data, err := r.read.Objects.Get(ctx, git.KindCommit, hash)
 	if err != nil {
-		return nil, notFound(r.damaged("commit "+hash, err))
+		return nil, objects.NotFound(r.read.Damaged("commit "+hash, err))
 	}
-	c, err := r.commit(ctx, hash)
+	c, err := r.read.Commit(ctx, hash)
 	if err != nil {
-		return nil, notFound(err)
+		return nil, objects.NotFound(err)
 	}
 	l := &Logged{Commit: hash, Parents: c.Parents, Author: c.Author, Own: len(r.opt.Key) > 0 && r.sealed(data)}
 	l.At = c.Committed

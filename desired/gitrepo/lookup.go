@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
+	"github.com/jibe-vnfm/jibe/internal/changed"
 )
 
 // Head is the commit of the branch, "" in an empty repository.
@@ -20,40 +22,40 @@ func (r *Repo) Head() string {
 func (r *Repo) Lookup(instance string) (desired.Revision, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.index.lookup(instance)
+	return r.index.Lookup(instance)
 }
 
 // LookupHead implements [desired.Repo].
 func (r *Repo) LookupHead(instance string) (desired.Head, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	s, ok := r.index.byID.find(instance)
+	s, ok := r.index.ByID.Find(instance)
 	if !ok {
 		return desired.Head{}, false
 	}
-	return s.head(), true
+	return s.Head(), true
 }
 
 // InDir implements [desired.Repo].
 func (r *Repo) InDir(dir string) (desired.Head, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	at, ok := r.index.byDir.find(dir)
-	if !ok || at.rev.Instance == "" {
+	at, ok := r.index.ByDir.Find(dir)
+	if !ok || at.Rev.Instance == "" {
 		return desired.Head{}, false
 	}
-	s, ok := r.index.byID.find(at.rev.Instance)
-	if !ok || s.rev.Dir != dir {
+	s, ok := r.index.ByID.Find(at.Rev.Instance)
+	if !ok || s.Rev.Dir != dir {
 		return desired.Head{}, false // another directory has its id
 	}
-	return s.head(), true
+	return s.Head(), true
 }
 
 // Heads implements [desired.Repo].
 func (r *Repo) Heads(after string) iter.Seq[desired.Head] {
 	return func(yield func(desired.Head) bool) {
-		for _, s := range r.snapshot().byID.after(after) {
-			if !yield(s.head()) {
+		for _, s := range r.snapshot().ByID.After(after) {
+			if !yield(s.Head()) {
 				return
 			}
 		}
@@ -61,10 +63,10 @@ func (r *Repo) Heads(after string) iter.Seq[desired.Head] {
 }
 
 // snapshot is the index as it is now, which nobody changes.
-func (r *Repo) snapshot() *index {
+func (r *Repo) snapshot() *read.Index {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.index.clone()
+	return r.index.Clone()
 }
 
 // List returns every instance at head, by id. The caller mustn't alter it.
@@ -78,7 +80,7 @@ func (r *Repo) List() []desired.Revision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.listed == nil {
-		r.listed = r.index.list()
+		r.listed = r.index.List()
 	}
 	return r.listed
 }
@@ -89,8 +91,8 @@ func (r *Repo) Whose(file string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for dir := path.Dir(file); dir != "." && dir != "/"; dir = path.Dir(dir) {
-		if s, ok := r.index.byDir.find(dir); ok {
-			return s.rev.Instance
+		if s, ok := r.index.ByDir.Find(dir); ok {
+			return s.Rev.Instance
 		}
 	}
 	return ""
@@ -100,7 +102,7 @@ func (r *Repo) Whose(file string) string {
 func (r *Repo) Named(name string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.index.named(name)
+	return r.index.Named(name)
 }
 
 // Settings returns vims/ and repositories.yaml at head. A file that can't be parsed counts as
@@ -109,10 +111,10 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	switch {
-	case r.settings.good != nil:
-		return r.settings.good, nil
-	case r.settings.err != nil:
-		return nil, r.settings.err
+	case r.settings.Good != nil:
+		return r.settings.Good, nil
+	case r.settings.Err != nil:
+		return nil, r.settings.Err
 	}
 	return &desired.Settings{VIMs: map[string]*desired.VIM{}}, nil
 }
@@ -125,20 +127,51 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 func (r *Repo) Problems() []*desired.Problem {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Concat(r.heldBranch(), r.refusedPushes(), r.index.problems(), r.index.exposed(), r.settings.problems)
+	return slices.Concat(r.heldBranch(), r.refusedPushes(), r.index.Problems(), r.index.Exposed(), r.settings.Problems)
 }
 
 // At reads the desired state at any commit, as git names commits; only what
 // differs from head is read.
-func (r *Repo) At(ctx context.Context, commit string) (Snapshot, error) {
+func (r *Repo) At(ctx context.Context, commit string) (read.Snapshot, error) {
 	r.mu.Lock()
-	x, root, head := r.index.clone(), r.root, r.head
+	x, root, head := r.index.Clone(), r.root, r.head
 	r.mu.Unlock()
 	if commit == "" {
 		commit = head
 	}
 	if commit == "" {
-		return &commitSnapshot{Reader: r.Reader, ctx: context.WithoutCancel(ctx), index: x}, nil
+		return &read.CommitSnapshot{Reader: r.read, Ctx: context.WithoutCancel(ctx), Index: x}, nil
 	}
-	return r.Reader.at(ctx, commit, x, root)
+	return r.read.AtFrom(ctx, commit, x, root)
+}
+
+// Maintenance returns the files at head that say when operations may begin on the instance in a
+// directory, the outermost first. The error is a [*desired.InvalidError] where one can't be obeyed: nobody
+// then knows what it would have allowed.
+func (r *Repo) Maintenance(ctx context.Context, dir string) ([]*desired.Maintenance, error) {
+	r.mu.RLock()
+	root := r.root
+	r.mu.RUnlock()
+	return r.read.Maintenance(ctx, root, dir)
+}
+
+// WatchHeads implements [desired.Repo].
+func (r *Repo) WatchHeads() changed.Take {
+	r.move.Lock() // no other index is on its way to be the one that counts
+	defer r.move.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.index.ByID.Watched = true
+	take := r.changes.Watch()
+	return func() ([]string, bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		x := &r.index.ByID
+		if x.TooMany {
+			r.changes.NoteAll()
+		}
+		r.changes.Note(x.Changed...)
+		x.Changed, x.TooMany = nil, false
+		return take()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -95,7 +96,7 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 				if rev, ok := r.Lookup(id); !ok || rev != was {
 					t.Errorf("the instance is at %+v, %v; want %+v", rev, ok, was)
 				}
-				if in, err := r.Read(t.Context(), was); err != nil || in.Levels["vdu1_aspect"] != 1 {
+				if in, err := r.read.Read(t.Context(), was); err != nil || in.Levels["vdu1_aspect"] != 1 {
 					t.Errorf("what stands can't be read: %+v, %v", in, err)
 				}
 				if rev, ok := r.Lookup(c.fresh); ok {
@@ -347,7 +348,7 @@ func TestExchangedIDsAreHeld(t *testing.T) {
 	r.Poke()
 	kit.Until(t, "the branch is followed", func() bool { return r.Head() == head })
 
-	problems, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: r.ref(), Old: old, New: head}}, PushPolicy{})
+	problems, err := r.check.CheckPush(t.Context(), []check.RefUpdate{{Ref: r.read.Ref(), Old: old, New: head}}, check.PushPolicy{})
 	if err != nil || len(problems) != 2 || !strings.Contains(problems[0].Error(), "has exchanged its id with that of") {
 		t.Errorf("the push hook says %v, %v", problems, err)
 	}

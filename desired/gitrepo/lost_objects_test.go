@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
 func TestAPushToAnotherBranchBringsBackWhatWasLost(t *testing.T) {
@@ -20,17 +21,17 @@ func TestAPushToAnotherBranchBringsBackWhatWasLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := openRepo(t, Options{Dir: older})
-	if _, err := back.Read(t.Context(), lost); !errors.Is(err, desired.ErrNotFound) {
+	if _, err := back.read.Read(t.Context(), lost); !errors.Is(err, desired.ErrNotFound) {
 		t.Fatalf("what the older clone lacks is read: %v", err)
 	}
 
-	problems, err := back.CheckRefs(t.Context(), RefUpdate{Ref: "refs/heads/recovered", New: lost.Commit})
+	problems, err := back.check.CheckRefs(t.Context(), check.RefUpdate{Ref: "refs/heads/recovered", New: lost.Commit})
 	if err != nil || len(problems) > 0 {
 		t.Errorf("the push would be refused: %v, %v", problems, err)
 	}
 	runGit(t, r.opt.Dir, "push", "-q", older, lost.Commit+":refs/heads/recovered")
 
-	if in, err := back.Read(t.Context(), lost); err != nil || in.ID != testID(1) {
+	if in, err := back.read.Read(t.Context(), lost); err != nil || in.ID != testID(1) {
 		t.Errorf("read is %+v, %v", in, err)
 	}
 }

@@ -92,7 +92,7 @@ const graphLock = "objects/info/commit-graphs/commit-graph-chain"
 // of them changed. git takes no account of one in a repository whose history was cut.
 func (r *Repo) writeGraph(ctx context.Context) error {
 	head := r.Head()
-	if cut, err := r.cut.commits(r.opt.Dir); err != nil || len(cut) > 0 || head == r.maint.graphed {
+	if cut, err := r.read.FirstKept(); err != nil || len(cut) > 0 || head == r.maint.graphed {
 		return err
 	}
 	if _, err := git.BreakStaleLocks(r.opt.Dir, graphLock); err != nil {
@@ -107,7 +107,7 @@ func (r *Repo) writeGraph(ctx context.Context) error {
 
 // patiently runs git with low priority.
 func (r *Repo) patiently(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := r.git.Command(ctx, args...)
+	cmd := r.read.Git.Command(ctx, args...)
 	var out, said strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &said
 	if err := cmd.Start(); err != nil {

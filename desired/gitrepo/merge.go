@@ -3,10 +3,15 @@ package gitrepo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -15,7 +20,7 @@ import (
 // changed it on the one side, and key by key; anything else is a conflict, however far apart the
 // lines are: a vnf.yaml is one intent.
 type merger struct {
-	*Reader
+	*read.Reader
 	// git runs where the commits are: for a draft, in the clone.
 	git git.Runner
 	// own says whether Jibe made a commit, by its content.
@@ -44,13 +49,13 @@ func (m *merger) merge(ctx context.Context, ours, theirs string) (*merged, error
 		return nil, err
 	}
 	if why != "" {
-		return &merged{conflicts: []*desired.Problem{{File: clip(theirs), Message: why, Remedy: m.rebase()}}}, nil
+		return &merged{conflicts: []*desired.Problem{{File: message.Clip(theirs), Message: why, Remedy: m.rebase()}}}, nil
 	}
-	oursRoot, err := m.rootOf(ctx, ours)
+	oursRoot, err := m.RootOf(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
-	theirsRoot, err := m.rootOf(ctx, theirs)
+	theirsRoot, err := m.RootOf(ctx, theirs)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +96,7 @@ func (m *merger) base(ctx context.Context, ours, theirs string) (tree, fork, why
 	bases := strings.Fields(out)
 	switch len(bases) {
 	case 1:
-		tree, err = m.rootOf(ctx, bases[0])
+		tree, err = m.RootOf(ctx, bases[0])
 		return tree, bases[0], "", err
 	case 2:
 		out, err := m.git.Run(ctx, "merge-tree", "--write-tree", "--no-messages", bases[0], bases[1])
@@ -120,17 +125,17 @@ type treeMerge struct {
 // the hash of the merged one. It goes into what all sides have made different alone, so that what a
 // hostile tree unfolds to is never walked.
 func (w *treeMerge) folder(dir, base, ours, theirs string, depth int) (string, error) {
-	if depth > maxDepth {
-		return "", tooDeep(dir)
+	if depth > objects.MaxDepth {
+		return "", read.TooDeep(dir)
 	}
-	if w.folders++; w.folders > maxChanged {
-		return "", fmt.Errorf("%s: %w: more than %d folders were changed on both sides", dir, errUnfolds, maxChanged)
+	if w.folders++; w.folders > read.MaxChanged {
+		return "", fmt.Errorf("%s: %w: more than %d folders were changed on both sides", dir, read.ErrUnfolds, read.MaxChanged)
 	}
 	var trees [3]*git.Tree
 	for i, hash := range []string{base, ours, theirs} {
-		t, err := w.tree(w.ctx, hash)
+		t, err := w.Tree(w.ctx, hash)
 		if err != nil {
-			return "", w.damaged(dir+" (tree "+hash+")", err)
+			return "", w.Damaged(dir+" (tree "+hash+")", err)
 		}
 		trees[i] = t
 	}
@@ -148,7 +153,7 @@ func (w *treeMerge) folder(dir, base, ours, theirs string, depth int) (string, e
 	changed := map[string]bool{}
 	git.DiffTrees(b, t, func(before, after git.Entry) { changed[before.Name], changed[after.Name] = true, true })
 	delete(changed, "")
-	for _, name := range sortedKeys(changed) {
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		at := path.Join(dir, name)
 		be, _ := b.Find(name)
 		oe, _ := o.Find(name)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -33,7 +34,7 @@ type fileEdit struct {
 }
 
 func (e fileEdit) String() string {
-	return fmt.Sprintf("%s (%.10s %q)", e.who, e.commit, clip(e.subject))
+	return fmt.Sprintf("%s (%.10s %q)", e.who, e.commit, message.Clip(e.subject))
 }
 
 // mostConflicts is how many conflicts are told one by one.
@@ -126,7 +127,7 @@ func (s *settling) theirsToo(ctx context.Context, f changedTwice, by fileEdit) (
 // with its instance, unless the instance was moved, whose pins would be lost.
 func (s *settling) removed(ctx context.Context, f changedTwice, by fileEdit) (string, error) {
 	dir := path.Dir(f.path)
-	if _, stays, err := s.lookupPath(ctx, s.theirsRoot, path.Join(dir, desired.InstanceFile)); err != nil {
+	if _, stays, err := s.LookupPath(ctx, s.theirsRoot, path.Join(dir, desired.InstanceFile)); err != nil {
 		return "", err
 	} else if stays {
 		return "was changed on " + s.onto + ", by " + by.String() + ", and is removed here", nil
@@ -156,8 +157,8 @@ func (s *settling) texts(ctx context.Context, f changedTwice) (texts [3][]byte, 
 		if !e.IsFile() {
 			continue
 		}
-		if texts[i], err = s.objects.Get(ctx, git.KindBlob, e.Hash); err != nil {
-			return texts, s.damaged(f.path, err)
+		if texts[i], err = s.Objects.Get(ctx, git.KindBlob, e.Hash); err != nil {
+			return texts, s.Damaged(f.path, err)
 		}
 	}
 	return texts, nil
@@ -185,7 +186,7 @@ func (s *settling) findEdits(ctx context.Context, twice []changedTwice) error {
 	for _, one := range strings.Split(out, "\x01")[1:] {
 		names := strings.FieldsFunc(one, func(c rune) bool { return c == 0 || c == '\n' })
 		if len(names) == 0 || !git.IsHash(names[0]) {
-			return fmt.Errorf("who changed what: git log says %q", clip(one))
+			return fmt.Errorf("who changed what: git log says %q", message.Clip(one))
 		}
 		var edit *fileEdit
 		for _, name := range names[1:] {
@@ -205,20 +206,20 @@ func (s *settling) findEdits(ctx context.Context, twice []changedTwice) error {
 
 // editOf says who is behind a commit.
 func (s *settling) editOf(ctx context.Context, hash string) (*fileEdit, error) {
-	data, err := s.objects.Get(ctx, git.KindCommit, hash)
+	data, err := s.Objects.Get(ctx, git.KindCommit, hash)
 	if err != nil {
-		return nil, s.damaged("commit "+hash, err)
+		return nil, s.Damaged("commit "+hash, err)
 	}
 	c, err := git.ParseCommit(data)
 	if err != nil {
-		return nil, s.damaged("commit "+hash, err)
+		return nil, s.Damaged("commit "+hash, err)
 	}
-	subject, trailers := said(data)
+	subject, trailers := message.Said(data)
 	e := &fileEdit{commit: hash, subject: subject, who: c.Author}
 	switch {
 	case !s.own(data):
-		if s.pushed != nil {
-			if p, err := s.pushed(ctx, hash); err != nil {
+		if s.Pushed != nil {
+			if p, err := s.Pushed(ctx, hash); err != nil {
 				return nil, err
 			} else if p != nil {
 				e.who = p.Pusher

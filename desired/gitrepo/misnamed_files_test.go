@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -12,7 +14,7 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 	t.Parallel()
 
 	dir := bareRemote(t)
-	r := newReader(git.Runner{Dir: dir}, "main", 1<<20)
+	r := check.New(read.New(git.Runner{Dir: dir}, "main", 1<<20))
 	defer r.Close()
 	const template = "instances/site/template.yaml"
 	base := map[string]string{
@@ -46,7 +48,7 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 			old := person.commit("Begin")
 			person.edit(tc.change)
 			next := person.commit("Change")
-			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{})
+			ps, err := r.CheckPush(t.Context(), []check.RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, check.PushPolicy{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +60,7 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 			}
 			folder := t.TempDir()
 			person.checkout(folder)
-			w, err := WorkingCopy(folder)
+			w, err := read.WorkingCopy(folder)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +99,7 @@ func TestOnAForgeAnInstanceWhoseFileWasMisnamedStaysAsItWasAlsoAfterARestart(t *
 			r = bothWays(t, r, func(t *testing.T, r *Repo) {
 				if rev, ok := r.Lookup(testID(1)); !ok || rev.Tree != was.Tree {
 					t.Errorf("it is at %+v, want %+v", rev, was)
-				} else if _, err := r.Read(t.Context(), rev); err != nil {
+				} else if _, err := r.read.Read(t.Context(), rev); err != nil {
 					t.Error(err)
 				}
 				if n := len(r.List()); n != 1 {

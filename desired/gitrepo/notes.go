@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -189,7 +191,7 @@ func (q *noteQueue) written() error {
 // Note appends a line to a commit's note, best effort: it waits a moment for
 // a batch to travel with, and then goes alone. A line that is there already isn't repeated.
 func (r *Repo) Note(commit, line string) {
-	r.noteOneLine(commit, oneLine(line))
+	r.noteOneLine(commit, message.Line(line))
 }
 
 func (r *Repo) noteOneLine(commit, line string) {
@@ -227,11 +229,11 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack, all bool) *notesM
 		if m.from, err = git.ReadRef(r.opt.Dir, notesRef); err != nil {
 			return err
 		}
-		root, err := r.rootOf(ctx, m.from)
+		root, err := r.read.RootOf(ctx, m.from)
 		if err != nil {
 			return err
 		}
-		m.editor = r.editTrees(ctx, root, r.notes.folder, pack)
+		m.editor = r.read.EditTrees(ctx, root, r.notes.folder, pack)
 		r.notes.folder = nil
 		for _, commit := range slices.Sorted(maps.Keys(due)) {
 			size, err := r.appendNote(ctx, m.editor, commit, due[commit])
@@ -366,7 +368,7 @@ func (r *Repo) flushNotes(ctx context.Context, all bool) {
 		return
 	}
 	if m.to != m.from {
-		if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+		if err := pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 			r.notesBack(m, err)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -25,7 +26,7 @@ func (r *Repo) noteOf(ctx context.Context, commit string) (string, error) {
 
 // readNote reads the object of a note. The error is [git.ErrTooLarge] for one beyond the limit.
 func (r *Repo) readNote(ctx context.Context, blob string) ([]byte, error) {
-	return r.objects.PeekUpTo(ctx, git.KindBlob, blob, r.opt.maxNote)
+	return r.read.Objects.PeekUpTo(ctx, git.KindBlob, blob, r.opt.maxNote)
 }
 
 // noteBlob is the object that holds the note of a commit, "" where it has none.
@@ -34,13 +35,13 @@ func (r *Repo) noteBlob(ctx context.Context, commit string) (string, error) {
 	if err != nil || at == "" {
 		return "", err
 	}
-	root, err := r.rootOf(ctx, at)
+	root, err := r.read.RootOf(ctx, at)
 	if err != nil {
 		return "", err
 	}
 
 	for _, p := range []string{commit[:2] + "/" + commit[2:4] + "/" + commit[4:], commit[:2] + "/" + commit[2:], commit} {
-		e, ok, err := r.lookupPath(ctx, root, p)
+		e, ok, err := r.read.LookupPath(ctx, root, p)
 		if err != nil {
 			return "", err
 		}
@@ -64,14 +65,14 @@ type pushCache struct {
 // may come after those of operations. A note that is too large to be read records none.
 type cachedPush struct {
 	note string // the object
-	push *Push
+	push *read.Push
 }
 
 // maxCachedPushes bounds the entries of a pushCache.
 const maxCachedPushes = 1000
 
 // notedPush reads who pushed up to the commit in its note.
-func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
+func (r *Repo) notedPush(ctx context.Context, commit string) (*read.Push, error) {
 	if len(r.opt.Key) == 0 {
 		return nil, nil
 	}
@@ -111,7 +112,7 @@ func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
 }
 
 // pushIn is the push that a note of the commit tells of, nil where none is sealed.
-func (r *Repo) pushIn(commit string, note []byte) *Push {
+func (r *Repo) pushIn(commit string, note []byte) *read.Push {
 	for line := range bytes.Lines(note) {
 		if !bytes.HasPrefix(line, []byte(pushMark)) {
 			continue // the line of an operation

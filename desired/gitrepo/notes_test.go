@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -89,7 +90,7 @@ func TestNotesThatWaitForTheirTurnOutliveACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	torn, err := os.OpenFile(filepath.Join(ownDir(crashed), "notes"), os.O_APPEND|os.O_WRONLY, 0)
+	torn, err := os.OpenFile(filepath.Join(objects.OwnDir(crashed), "notes"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
 	for i := range 10 {
 		want = append(want, noteLine(i+1))
 	}
-	journal := filepath.Join(ownDir(r.opt.Dir), "notes")
+	journal := filepath.Join(objects.OwnDir(r.opt.Dir), "notes")
 	size := func() int64 {
 		st, err := os.Stat(journal)
 		if err != nil {
@@ -260,7 +261,7 @@ func TestNotesThatAreBeingWrittenAreSharedToo(t *testing.T) {
 	case <-shared:
 	case <-time.After(200 * time.Millisecond):
 	}
-	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+	if err := pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	r.moveNotes(t.Context(), m)

@@ -12,7 +12,7 @@ import (
 // commit of Jibe's own, which has them from a request that was permitted, and in one that came with a push
 // whose pusher was an administrator when it was accepted. What a forge brought has no pusher.
 func (r *Repo) Override(ctx context.Context, rev desired.Revision) (reason, by string, err error) {
-	text, err := r.git.Run(ctx, "log", "-1", "--first-parent", "--no-color", "--format=%H%x00%(trailers:key="+desired.TrailerOverride+",valueonly=true,unfold=true,separator=%x20)",
+	text, err := r.read.Git.Run(ctx, "log", "-1", "--first-parent", "--no-color", "--format=%H%x00%(trailers:key="+desired.TrailerOverride+",valueonly=true,unfold=true,separator=%x20)",
 		rev.Commit, "--", ":(literal)"+rev.Dir)
 	if err != nil {
 		return "", "", fmt.Errorf("last commit of %s: %w", rev.Dir, err)

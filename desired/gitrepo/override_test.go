@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -18,7 +20,7 @@ func TestAnOverrideCountsOnlyByAnAdministratorsPush(t *testing.T) {
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
 	level := 2
-	push := func(admin bool, message string) Push {
+	push := func(admin bool, message string) read.Push {
 		t.Helper()
 		runGit(t, dir, "pull", "-q", "--ff-only", "origin", "main")
 		old := tipOf(t, dir)
@@ -26,7 +28,7 @@ func TestAnOverrideCountsOnlyByAnAdministratorsPush(t *testing.T) {
 		put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile(testID(1), level))
 		runGit(t, dir, "add", "-A")
 		runGit(t, dir, "commit", "-q", "-m", message)
-		p := Push{Pusher: "ann", From: "192.0.2.7", Admin: admin, Old: old, New: tipOf(t, dir)}
+		p := read.Push{Pusher: "ann", From: "192.0.2.7", Admin: admin, Old: old, New: tipOf(t, dir)}
 		if err := r.Pushing(p); err != nil {
 			t.Fatal(err)
 		}
@@ -99,8 +101,8 @@ func TestAPushIsHeldAgainstTheFilesWithWindowsThatItBrings(t *testing.T) {
 		put(t, dir, name, []byte(c.text))
 		runGit(t, dir, "add", "-A")
 		runGit(t, dir, "commit", "-q", "-m", "Change")
-		local := newReader(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
-		problems, err := local.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: tipOf(t, dir)}}, PushPolicy{})
+		local := read.New(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
+		problems, err := check.New(local).CheckPush(t.Context(), []check.RefUpdate{{Ref: "refs/heads/main", Old: old, New: tipOf(t, dir)}}, check.PushPolicy{})
 		local.Close()
 		if err != nil {
 			t.Fatal(err)

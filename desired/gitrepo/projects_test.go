@@ -65,7 +65,7 @@ func TestAMovedInstanceIsOfTheProjectOfItsNewFolder(t *testing.T) {
 	followed(t, r, person)
 	read := func() string {
 		rev, _ := r.Lookup(testID(1))
-		in, err := r.Read(t.Context(), rev)
+		in, err := r.read.Read(t.Context(), rev)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -23,17 +25,17 @@ const fetchedProposal = "refs/jibe/remote/proposed"
 // it changes nothing, nothing is written and the branch isn't made. It runs again when
 // somebody else moved the branch. The result is the directory on the branch.
 func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
-	if w.Instance == "" || w.Change == nil || oneLine(w.Subject) == "" {
+	if w.Instance == "" || w.Change == nil || message.Line(w.Subject) == "" {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %q: the instance, a change and a subject are needed", w.Instance)
 	}
 	ref := "refs/heads/" + branch
-	if ref == r.ref() {
+	if ref == r.read.Ref() {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %s is the branch that runs", w.Instance, branch)
 	}
 	if ok, err := r.canBe(ctx, ref); err != nil {
 		return desired.Revision{}, fmt.Errorf("propose on branch %s: %w", branch, err)
 	} else if !ok {
-		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
+		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, message.Clip(branch))
 	}
 	var last error
 	for turn := range maxTurns {
@@ -90,7 +92,7 @@ func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write, k pe
 			return rev, err
 		}
 	}
-	if err := b.Pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+	if err := b.Pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 		return desired.Revision{}, fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, rev.Commit, err)
 	}
 	r.maint.packs.Add(1)
@@ -104,11 +106,11 @@ func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write, k pe
 // buildProposal makes the commit on top of parent; the batch has none where nothing
 // is to be changed.
 func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent string, w desired.Write) (*batch, desired.Revision, error) {
-	root, err := r.rootOf(ctx, parent)
+	root, err := r.read.RootOf(ctx, parent)
 	if err != nil {
 		return nil, desired.Revision{}, err
 	}
-	b := &batch{TreeEditor: r.editTrees(ctx, root, nil, git.NewPack()), r: r, ctx: ctx, parent: parent}
+	b := &batch{TreeEditor: r.read.EditTrees(ctx, root, nil, git.NewPack()), r: r, ctx: ctx, parent: parent}
 	at := desired.Revision{Instance: w.Instance, Dir: head.Dir, Commit: parent, Tree: head.Tree}
 	e, found, err := b.EntryAt(head.Dir)
 	switch {
@@ -117,9 +119,9 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	case found && e.IsDir():
 		at.Tree = e.Hash
 	}
-	old, entries, err := r.readFiles(ctx, at.Tree)
+	old, entries, err := r.read.ReadFiles(ctx, at.Tree)
 	if err != nil {
-		return nil, desired.Revision{}, r.damaged(head.Dir+" at "+parent, err)
+		return nil, desired.Revision{}, r.read.Damaged(head.Dir+" at "+parent, err)
 	}
 	files, err := w.Change(at, old)
 	if err != nil {
@@ -132,7 +134,7 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	if next.Tree = b.addDir(files, old, entries); next.Tree == at.Tree {
 		return b, at, nil
 	}
-	in, err := r.parse(head.Dir, next.Tree, files[desired.InstanceFile])
+	in, err := r.read.Parse(head.Dir, next.Tree, files[desired.InstanceFile])
 	if err != nil {
 		return nil, desired.Revision{}, err
 	}
@@ -155,15 +157,15 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 // work tree (before 2.38), it returns the commit itself: whoever merges the branch settles it.
 func (r *Repo) withHead(ctx context.Context, commit string) (string, error) {
 	head := r.Head()
-	if has, err := r.isAncestor(ctx, head, commit); err != nil || has {
+	if has, err := r.read.IsAncestor(ctx, head, commit); err != nil || has {
 		return commit, err
 	}
-	out, err := r.git.Run(ctx, "merge-tree", "--write-tree", "--no-messages", commit, head)
+	out, err := r.read.Git.Run(ctx, "merge-tree", "--write-tree", "--no-messages", commit, head)
 	if err != nil {
 		return commit, ctx.Err()
 	}
 	name, mail, _ := strings.Cut(strings.TrimSuffix(git.Ident(r.opt.Author, r.opt.Author), ">"), " <")
-	merged, err := r.git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+mail,
+	merged, err := r.read.Git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+mail,
 		"commit-tree", strings.TrimSpace(out), "-p", commit, "-p", head, "-m", "Merge "+r.opt.Branch)
 	if err != nil {
 		return "", fmt.Errorf("%w: merge %s: %w", desired.ErrUnavailable, r.opt.Branch, err)
@@ -182,7 +184,7 @@ func (r *Repo) proposed(ctx context.Context, ref string) (tip, parent string, er
 	if err != nil || tip == "" {
 		return tip, r.Head(), err
 	}
-	done, err := r.isAncestor(ctx, tip, r.Head())
+	done, err := r.read.IsAncestor(ctx, tip, r.Head())
 	if err != nil || done {
 		return tip, r.Head(), err
 	}
@@ -198,7 +200,7 @@ func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	out, perr := r.git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
+	out, perr := r.read.Git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
 	if perr == nil {
 		return nil
 	}
@@ -218,7 +220,7 @@ func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
 
 // canBe says whether there can be a ref of that name. An error says that ctx has ended before that was known.
 func (r *Repo) canBe(ctx context.Context, ref string) (bool, error) {
-	_, err := r.git.Run(ctx, "check-ref-format", ref)
+	_, err := r.read.Git.Run(ctx, "check-ref-format", ref)
 	if err != nil && ctx.Err() != nil {
 		return false, fmt.Errorf("%w: %w", desired.ErrUnavailable, ctx.Err())
 	}

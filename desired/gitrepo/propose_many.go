@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -14,18 +16,18 @@ import (
 // head, whatever it had before, and moves only where nobody else moves it meanwhile. With a remote it is
 // the remote's branch. It has no files beside the instances'. Where nothing differs, nothing is pushed.
 func (r *Repo) ProposeMany(ctx context.Context, branch string, w desired.WriteMany) (desired.Written, error) {
-	if len(w.Files) > 0 || oneLine(w.Subject) == "" {
+	if len(w.Files) > 0 || message.Line(w.Subject) == "" {
 		return desired.Written{}, errors.New("propose changes of many instances: a subject is needed, and no other files can be changed")
 	}
 	w.Change = func(map[string][]byte, []desired.Revised) (map[string][]byte, error) { return nil, nil }
 	ref := "refs/heads/" + branch
-	if ref == r.ref() {
+	if ref == r.read.Ref() {
 		return desired.Written{}, fmt.Errorf("propose changes of many instances: %s is the branch that runs", branch)
 	}
 	if ok, err := r.canBe(ctx, ref); err != nil {
 		return desired.Written{}, fmt.Errorf("propose on branch %s: %w", branch, err)
 	} else if !ok {
-		return desired.Written{}, fmt.Errorf("propose changes of many instances: %q can't be a branch", clip(branch))
+		return desired.Written{}, fmt.Errorf("propose changes of many instances: %q can't be a branch", message.Clip(branch))
 	}
 	k, err := r.nextPush(ctx)
 	if err != nil {
@@ -69,7 +71,7 @@ func (r *Repo) tryProposeMany(ctx context.Context, ref string, w desired.WriteMa
 	if out, err = b.applyMany(&w); err != nil || out.Commit == "" {
 		return out, err
 	}
-	if err := b.Pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+	if err := b.Pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 		return out, fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, out.Commit, err)
 	}
 	r.maint.packs.Add(1)

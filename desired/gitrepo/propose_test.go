@@ -68,7 +68,7 @@ func TestAProposalIsACommitOnABranchOfItsOwnAndChangesNothingThatRuns(t *testing
 	if got := runGit(t, r.opt.Dir, "diff", "--stat=200", "main", branch, "--", "."); strings.Count(got, "\n") != 1 {
 		t.Errorf("more than one file differs: %s", got)
 	}
-	files, err := r.Files(t.Context(), rev)
+	files, err := r.read.Files(t.Context(), rev)
 	if err != nil || !strings.Contains(string(files[desired.InstanceFile]), "vdu1_aspect: 5") {
 		t.Errorf("the revision on the branch can't be read: %v", err)
 	}

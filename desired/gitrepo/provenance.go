@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -17,20 +18,20 @@ type Provenance struct {
 	// Push is the push that brought the commit, nil where none is known: it came from a forge,
 	// in a time before pushes were noted, or while no server ran. One of Jibe's own has one where
 	// it landed what was pushed.
-	Push *Push
+	Push *read.Push
 }
 
 // WhoMade says how a commit came into the desired repository at dir. Only what is
 // authenticated by the key counts. It changes nothing; the server may run.
 func WhoMade(ctx context.Context, dir, branch, commit string, key []byte) (*Provenance, error) {
 	opt := Options{Dir: dir, Branch: branch, Key: key}.withDefaults()
-	r := &Repo{Reader: newReader(git.Runner{Dir: dir}, opt.Branch, 16<<20), opt: opt, log: opt.Log}
-	defer r.Reader.Close()
-	full, err := r.resolve(ctx, commit+"^{commit}")
+	r := &Repo{read: read.New(git.Runner{Dir: dir}, opt.Branch, 16<<20), opt: opt, log: opt.Log}
+	defer r.read.Close()
+	full, err := r.read.Resolve(ctx, commit+"^{commit}")
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.commit(ctx, full)
+	c, err := r.read.Commit(ctx, full)
 	if err != nil {
 		return nil, err
 	}
@@ -49,13 +50,13 @@ func WhoMade(ctx context.Context, dir, branch, commit string, key []byte) (*Prov
 
 // pushOf finds the push that brought a commit: that of the first commit on the branch, from
 // this one on, which the branch was ever pushed to.
-func (r *Repo) pushOf(ctx context.Context, commit string) (*Push, error) {
+func (r *Repo) pushOf(ctx context.Context, commit string) (*read.Push, error) {
 	return r.broughtBy(ctx, commit, r.notedPush)
 }
 
 // broughtBy is pushOf by what is known of pushes up to a commit.
-func (r *Repo) broughtBy(ctx context.Context, commit string, known func(context.Context, string) (*Push, error)) (*Push, error) {
-	later, err := r.git.Run(ctx, "rev-list", "--reverse", "--ancestry-path", commit+".."+r.ref(), "--")
+func (r *Repo) broughtBy(ctx context.Context, commit string, known func(context.Context, string) (*read.Push, error)) (*read.Push, error) {
+	later, err := r.read.Git.Run(ctx, "rev-list", "--reverse", "--ancestry-path", commit+".."+r.read.Ref(), "--")
 	if err != nil {
 		return nil, fmt.Errorf("commits that follow %s: %w", commit, err)
 	}
@@ -67,7 +68,7 @@ func (r *Repo) broughtBy(ctx context.Context, commit string, known func(context.
 		case p == nil:
 			continue
 		case p.Old != "":
-			if had, err := r.isAncestor(ctx, commit, p.Old); err != nil || had {
+			if had, err := r.read.IsAncestor(ctx, commit, p.Old); err != nil || had {
 				return nil, err
 			}
 		}

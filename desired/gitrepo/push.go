@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -79,7 +80,7 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 		return fmt.Errorf("%w: the remote's, by somebody else who pushes: %w", git.ErrRefLocked, perr)
 	case now == from && outcome == pushOvertaken:
 		return fmt.Errorf("%w: push: the remote has let nobody move %s for %v: look there whether a crash has left a lock (%s.lock), and remove it: %w",
-			desired.ErrUnavailable, r.ref(), git.StaleLock, r.ref(), perr)
+			desired.ErrUnavailable, r.read.Ref(), git.StaleLock, r.read.Ref(), perr)
 	case now == from:
 		if e, limited := errors.AsType[*limitedError](perr); limited && e.after <= MaxPushInterval {
 			r.log.Warn("the remote limits pushes, the commits are pushed when it takes more", "after", e.after)
@@ -91,7 +92,7 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
 	if now != "" && sent {
-		if ours, err := r.isAncestor(ctx, to, now); err != nil || ours {
+		if ours, err := r.read.IsAncestor(ctx, to, now); err != nil || ours {
 			return err // someone has pushed on top of it already
 		}
 	}
@@ -120,16 +121,16 @@ func (r *Repo) send(ctx context.Context, to, from string, with rest) (pushOutcom
 	if err := r.sent.keep(to, from); err != nil {
 		return pushUnsent, err
 	}
-	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + r.ref() + ":" + from}
+	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + r.read.Ref() + ":" + from}
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	trace := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"push")
+	trace := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+"push")
 	defer os.Remove(trace)
 	_ = os.Remove(trace)
-	runner := r.git
+	runner := r.read.Git
 	runner.Env = append(runner.Env[:len(runner.Env):len(runner.Env)], "GIT_TRACE2_EVENT="+trace)
-	answers := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"answers")
+	answers := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+"answers")
 	if byHTTP(r.opt.Remote) {
 		defer os.Remove(answers)
 		_ = os.Remove(answers)
@@ -138,10 +139,10 @@ func (r *Repo) send(ctx context.Context, to, from string, with rest) (pushOutcom
 	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	began := time.Now()
-	out, err := runner.Run(within, append(append(args, "--", r.opt.Remote, to+":"+r.ref()), with.specs...)...)
+	out, err := runner.Run(within, append(append(args, "--", r.opt.Remote, to+":"+r.read.Ref()), with.specs...)...)
 	outcome := pushTaken
 	if err != nil {
-		outcome = failedPush(out, r.ref(), trace)
+		outcome = failedPush(out, r.read.Ref(), trace)
 		if after := told(answers); after > 0 && outcome != pushTaken {
 			r.pace.rest(after)
 			err = &limitedError{after, err}

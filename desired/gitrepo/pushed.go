@@ -16,24 +16,11 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
-
-// Push is a push to the desired branch, and who made it.
-type Push struct {
-	// Pusher is who pushed, as operations name whoever asked for them: a name and, behind it,
-	// who vouches for it.
-	Pusher string `json:"pusher"`
-	// From is the address that it came from, "" where it was made on the host.
-	From string `json:"from,omitempty"`
-	// Admin says that the pusher was an administrator of everything: what the commits override counts.
-	Admin bool `json:"admin,omitempty"`
-	// At is when it was accepted; Pushing sets it.
-	At time.Time `json:"at"`
-	// Old and New are where the branch stood before and stands afterwards.
-	Old string `json:"old,omitempty"`
-	New string `json:"new"`
-}
 
 // maxPushes bounds the pushes that are remembered: those that git has a note of are read there.
 const maxPushes = 1000
@@ -45,11 +32,11 @@ const unlanded = time.Hour
 // so that a crash loses no pusher: the notes follow when the branch has moved.
 type pushLog struct {
 	mu      sync.Mutex
-	name    string          // of the file
-	pending map[string]Push // by New; not seen at the branch yet
-	landed  map[string]Push // by New; of this process
+	name    string               // of the file
+	pending map[string]read.Push // by New; not seen at the branch yet
+	landed  map[string]read.Push // by New; of this process
 	// recalled are those of a former process, by New, while the repository opens. Git may have taken them.
-	recalled map[string]Push
+	recalled map[string]read.Push
 	lines    int // in the file
 }
 
@@ -66,7 +53,7 @@ type Pushers interface {
 const pushersWithin = 5 * time.Second
 
 // keptPush is a push through the mirror of any process, nil where there was none.
-func (r *Repo) keptPush(ctx context.Context, commit string) (*Push, error) {
+func (r *Repo) keptPush(ctx context.Context, commit string) (*read.Push, error) {
 	if r.opt.Pushers == nil {
 		return nil, nil
 	}
@@ -76,7 +63,7 @@ func (r *Repo) keptPush(ctx context.Context, commit string) (*Push, error) {
 	if err != nil || text == nil {
 		return nil, err
 	}
-	var p Push
+	var p read.Push
 	if err := json.Unmarshal(text, &p); err != nil {
 		return nil, fmt.Errorf("who pushed %s: %w", commit, err)
 	}
@@ -84,7 +71,7 @@ func (r *Repo) keptPush(ctx context.Context, commit string) (*Push, error) {
 }
 
 // keepPush has the other processes know of a push.
-func (r *Repo) keepPush(p Push) error {
+func (r *Repo) keepPush(p read.Push) error {
 	if r.opt.Pushers == nil {
 		return nil
 	}
@@ -101,7 +88,7 @@ func (r *Repo) keepPush(p Push) error {
 }
 
 // Pushing makes durable who pushes, before git is told to take the push.
-func (r *Repo) Pushing(p Push) error {
+func (r *Repo) Pushing(p read.Push) error {
 	p.At = r.opt.Now().UTC().Truncate(time.Second)
 	if err := r.keepPush(p); err != nil {
 		return err
@@ -146,14 +133,14 @@ func appendSynced(name string, data []byte, made bool) error {
 // was pushed isn't judged again ([Repo.judgeSteps]).
 func (r *Repo) recallPushes() error {
 	l := &r.pushes
-	l.name = filepath.Join(ownDir(r.opt.Dir), "pushes")
-	l.pending, l.landed, l.recalled = map[string]Push{}, map[string]Push{}, map[string]Push{}
+	l.name = filepath.Join(objects.OwnDir(r.opt.Dir), "pushes")
+	l.pending, l.landed, l.recalled = map[string]read.Push{}, map[string]read.Push{}, map[string]read.Push{}
 	data, err := l.read()
 	if err != nil {
 		return err
 	}
 	for line := range bytes.Lines(data) {
-		var p Push
+		var p read.Push
 		if json.Unmarshal(line, &p) == nil && line[len(line)-1] == '\n' && git.IsHash(p.New) {
 			l.recalled[p.New] = p
 		}
@@ -184,7 +171,7 @@ func (r *Repo) recoverPushes(ctx context.Context) error {
 	head := r.Head()
 	for line := range bytes.Lines(data) {
 		l.lines++
-		var p Push
+		var p read.Push
 		// A line without its end was being written when the process died: git wasn't told to take
 		// that push.
 		if json.Unmarshal(line, &p) != nil || line[len(line)-1] != '\n' || !git.IsHash(p.New) || head == "" {
@@ -193,10 +180,10 @@ func (r *Repo) recoverPushes(ctx context.Context) error {
 		if noted, err := r.notedPush(ctx, p.New); err == nil && noted != nil {
 			continue
 		}
-		if _, err := r.commit(ctx, p.New); err != nil {
+		if _, err := r.read.Commit(ctx, p.New); err != nil {
 			continue // its objects went with the push
 		}
-		took, err := r.isAncestor(ctx, p.New, head)
+		took, err := r.read.IsAncestor(ctx, p.New, head)
 		if err != nil {
 			return fmt.Errorf("look for a push that was accepted: %w", err)
 		}
@@ -223,7 +210,7 @@ func (r *Repo) pushLanded(head string) {
 	}
 }
 
-func (r *Repo) noteLanded(p Push) {
+func (r *Repo) noteLanded(p read.Push) {
 	if len(r.pushes.landed) >= maxPushes {
 		clear(r.pushes.landed)
 	}
@@ -241,7 +228,7 @@ func (r *Repo) compactPushes() error {
 	var keep bytes.Buffer
 	lines := 0
 	for line := range bytes.Lines(data) {
-		var p Push
+		var p read.Push
 		if json.Unmarshal(line, &p) != nil || line[len(line)-1] != '\n' {
 			continue
 		}
@@ -268,7 +255,7 @@ func (r *Repo) compactPushes() error {
 }
 
 // pushedBy says who pushed up to the commit: nil where that isn't known, or nobody did.
-func (r *Repo) pushedBy(ctx context.Context, commit string) (*Push, error) {
+func (r *Repo) pushedBy(ctx context.Context, commit string) (*read.Push, error) {
 	r.pushes.mu.Lock()
 	p, ok := r.pushes.landed[commit]
 	if !ok {
@@ -295,12 +282,12 @@ const (
 
 // pushLine is what a note says of a push. The seal authenticates it: whoever else writes the
 // same words can't seal them, and those of one commit don't hold for another.
-func (r *Repo) pushLine(p Push) string {
+func (r *Repo) pushLine(p read.Push) string {
 	old := p.Old
 	if old == "" {
 		old = git.ZeroHash
 	}
-	line := oneLine(fmt.Sprintf(pushMark+"%q from %q at %s after %s", p.Pusher, p.From, p.At.Format(time.RFC3339), old))
+	line := message.Line(fmt.Sprintf(pushMark+"%q from %q at %s after %s", p.Pusher, p.From, p.At.Format(time.RFC3339), old))
 	if p.Admin {
 		line += asAdmin
 	}
@@ -312,9 +299,9 @@ func (r *Repo) pushLine(p Push) string {
 
 // parsePush reads a line that pushLine has written of the commit; ok is false for any other
 // line, and one that isn't sealed.
-func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
+func (r *Repo) parsePush(commit, line string) (p read.Push, ok bool) {
 	if !strings.HasPrefix(line, pushMark) {
-		return Push{}, false // the line of an operation, which most are
+		return read.Push{}, false // the line of an operation, which most are
 	}
 	text, seal, found := strings.Cut(line, " seal ")
 	for rest := seal; found && strings.Contains(rest, " seal "); { // in a name
@@ -322,7 +309,7 @@ func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
 		text, seal, rest = text+" seal "+more, last, last
 	}
 	if !found || len(r.opt.Key) == 0 || !hmac.Equal([]byte(seal), []byte(r.seal("push", commit, text))) {
-		return Push{}, false
+		return read.Push{}, false
 	}
 	rest := strings.TrimPrefix(text, pushMark)
 	for _, field := range []struct {
@@ -331,20 +318,20 @@ func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
 	}{{&p.Pusher, " from "}, {&p.From, " at "}} {
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
-			return Push{}, false
+			return read.Push{}, false
 		}
 		if *field.to, err = strconv.Unquote(quoted); err != nil {
-			return Push{}, false
+			return read.Push{}, false
 		}
 		if rest, ok = strings.CutPrefix(rest[len(quoted):], field.after); !ok {
-			return Push{}, false
+			return read.Push{}, false
 		}
 	}
 	rest, p.Admin = strings.CutSuffix(rest, asAdmin)
 	at, old, ok := strings.Cut(rest, " after ")
 	var err error
 	if p.At, err = time.Parse(time.RFC3339, at); err != nil || !ok || !git.IsHash(old) {
-		return Push{}, false
+		return read.Push{}, false
 	}
 	if p.New = commit; old != git.ZeroHash {
 		p.Old = old

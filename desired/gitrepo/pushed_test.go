@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -15,14 +17,14 @@ var testKey = []byte("the installation's key")
 
 // pushAs makes a commit by path, as the hook has a server do it: the pusher is written down
 // first.
-func pushAs(t *testing.T, r *Repo, dir, who string, change func()) Push {
+func pushAs(t *testing.T, r *Repo, dir, who string, change func()) read.Push {
 	t.Helper()
 	runGit(t, dir, "pull", "-q", "--ff-only", "origin", "main")
 	old := tipOf(t, dir)
 	change()
 	runGit(t, dir, "add", "-A")
 	runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "By "+who)
-	p := Push{Pusher: who, From: "192.0.2.7", Old: old, New: tipOf(t, dir)}
+	p := read.Push{Pusher: who, From: "192.0.2.7", Old: old, New: tipOf(t, dir)}
 	if err := r.Pushing(p); err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +33,9 @@ func pushAs(t *testing.T, r *Repo, dir, who string, change func()) Push {
 }
 
 // noted waits for the note of a push.
-func noted(t *testing.T, r *Repo, p Push) *Push {
+func noted(t *testing.T, r *Repo, p read.Push) *read.Push {
 	t.Helper()
-	var got *Push
+	var got *read.Push
 	kit.Until(t, "the push is noted", func() (ok bool) {
 		var err error
 		got, err = r.notedPush(t.Context(), p.New)
@@ -58,7 +60,7 @@ func TestThePusherStandsInANoteAndIsBehindWhatThePushChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		rev, _ := r.Lookup(testID(n))
-		who, err := r.Author(t.Context(), rev)
+		who, err := r.read.Author(t.Context(), rev)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,10 +108,10 @@ func TestThePusherStandsInANoteAndIsBehindWhatThePushChanged(t *testing.T) {
 	// Another process knows the notes alone.
 	again := openRepo(t, Options{Dir: r.opt.Dir, Key: testKey})
 	rev, _ := again.Lookup(testID(1))
-	if got, err := again.Author(t.Context(), rev); err != nil || got != "bob" && got != mallory {
+	if got, err := again.read.Author(t.Context(), rev); err != nil || got != "bob" && got != mallory {
 		t.Errorf("after a restart %q is behind the change: %v", got, err)
 	}
-	if _, err := os.Stat(filepath.Join(ownDir(r.opt.Dir), "pushes")); err != nil {
+	if _, err := os.Stat(filepath.Join(objects.OwnDir(r.opt.Dir), "pushes")); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,16 +128,16 @@ func TestAPushThatGitTookBeforeACrashIsNotedAfterwards(t *testing.T) {
 		runGit(t, dir, "commit", "-q", "--allow-empty", "-m", subject)
 		return tipOf(t, dir)
 	}
-	lost := Push{Pusher: "loser", Old: old, New: commit("Never taken")}
+	lost := read.Push{Pusher: "loser", Old: old, New: commit("Never taken")}
 	runGit(t, dir, "reset", "-q", "--hard", old)
-	took := Push{Pusher: "alice", From: "192.0.2.7", Old: old, New: commit("Taken")}
-	for _, p := range []Push{lost, took} {
+	took := read.Push{Pusher: "alice", From: "192.0.2.7", Old: old, New: commit("Taken")}
+	for _, p := range []read.Push{lost, took} {
 		if err := r.Pushing(p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// The process dies between its answer and all that follows, and while it writes the next.
-	journal := filepath.Join(ownDir(r.opt.Dir), "pushes")
+	journal := filepath.Join(objects.OwnDir(r.opt.Dir), "pushes")
 	text, err := os.ReadFile(journal)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +218,7 @@ func TestTheWordsOfANoteOrACommitAreBelievedOnlyWithTheInstallationsKey(t *testi
 	}
 }
 
-func second(_ Push, ok bool) bool { return ok }
+func second(_ read.Push, ok bool) bool { return ok }
 
 func FuzzParsePush(f *testing.F) {
 	r := &Repo{opt: Options{Key: testKey}}
@@ -227,7 +229,7 @@ func FuzzParsePush(f *testing.F) {
 		if _, ok := r.parsePush(hash, line); ok {
 			t.Errorf("%q is believed", line)
 		}
-		p := Push{Pusher: who, From: from, New: hash, Old: hash}
+		p := read.Push{Pusher: who, From: from, New: hash, Old: hash}
 		got, ok := r.parsePush(hash, r.pushLine(p))
 		if !ok && strings.ToValidUTF8(who+from, "") == who+from {
 			t.Errorf("%q isn't read back", r.pushLine(p))
@@ -293,7 +295,7 @@ func TestWhoPushedIsReadAgainOnlyWhereTheNoteIsAnother(t *testing.T) {
 			t.Errorf("%q is named before the note records a push", got)
 		}
 	}
-	note(r.pushLine(Push{Pusher: "ann", From: "192.0.2.7", New: commit, At: r.opt.Now()}))
+	note(r.pushLine(read.Push{Pusher: "ann", From: "192.0.2.7", New: commit, At: r.opt.Now()}))
 	if got := who(); got != "ann" {
 		t.Errorf("ann's push came to the note, and %q is named", got)
 	}

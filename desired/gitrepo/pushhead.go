@@ -8,12 +8,11 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-)
 
-// errNoPush is returned for a body that git's receive-pack wouldn't understand.
-var errNoPush = errors.New("the request is no push as git sends it")
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+)
 
 // maxSections is how many lists of lines stand before the pack: updates, and options.
 const maxSections = 2
@@ -38,12 +37,12 @@ func readPushHead(body io.Reader) (*pushHead, error) {
 		case errors.Is(err, io.EOF) && len(magic) == 0 && section > 0:
 			return h, nil
 		case err != nil:
-			return h, errNoPush
+			return h, check.ErrNoPush
 		case section > 0 && string(magic) == packMagic:
 			h.pack = true
 			return h, nil
 		case section == maxSections:
-			return h, errNoPush
+			return h, check.ErrNoPush
 		}
 		if err := h.readSection(section == 0); err != nil {
 			return h, err
@@ -56,15 +55,15 @@ func readPushHead(body io.Reader) (*pushHead, error) {
 // elsewhere than where git does.
 func (h *pushHead) readSection(updates bool) error {
 	for lines := 0; ; lines++ {
-		line, flush, err := readPacket(h.rest)
+		line, flush, err := check.ReadPacket(h.rest)
 		if err != nil {
 			return err
 		}
 		if flush {
 			return nil
 		}
-		if lines > 2*maxUpdates {
-			return fmt.Errorf("it has more than %d refs", maxUpdates)
+		if lines > 2*check.MaxUpdates {
+			return fmt.Errorf("it has more than %d refs", check.MaxUpdates)
 		}
 		if !updates {
 			continue
@@ -79,28 +78,6 @@ func (h *pushHead) readSection(updates bool) error {
 	}
 }
 
-// readPacket reads one pkt-line.
-func readPacket(r *bufio.Reader) (line string, flush bool, err error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return "", false, errNoPush
-	}
-	n, err := strconv.ParseUint(string(size[:]), 16, 16)
-	switch {
-	case err != nil:
-		return "", false, errNoPush
-	case n == 0:
-		return "", true, nil
-	case n < 4:
-		return "", false, errNoPush
-	}
-	data := make([]byte, n-4)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return "", false, errNoPush
-	}
-	return string(data), false, nil
-}
-
 // refuse answers the push as git would that can't take its objects, so that its client shows
 // the reason.
 func (h *pushHead) refuse(w http.ResponseWriter, why error) {
@@ -108,18 +85,18 @@ func (h *pushHead) refuse(w http.ResponseWriter, why error) {
 		http.Error(w, why.Error(), http.StatusBadRequest)
 		return
 	}
-	reason := oneLine(why.Error())
+	reason := message.Line(why.Error())
 	var report bytes.Buffer
-	packet(&report, "unpack "+reason+"\n")
+	check.Packet(&report, "unpack "+reason+"\n")
 	for _, ref := range h.refs {
-		packet(&report, "ng "+clip(ref)+" refused by jibe\n")
+		check.Packet(&report, "ng "+message.Clip(ref)+" refused by jibe\n")
 	}
 	report.WriteString("0000")
 	var out bytes.Buffer
 	if slices.Contains(h.capabilities, "side-band-64k") {
-		packet(&out, "\x02jibe refuses this push; nothing was changed:\n  "+reason+"\n")
+		check.Packet(&out, "\x02jibe refuses this push; nothing was changed:\n  "+reason+"\n")
 		for chunk := range slices.Chunk(report.Bytes(), 60_000) {
-			packet(&out, "\x01"+string(chunk))
+			check.Packet(&out, "\x01"+string(chunk))
 		}
 		out.WriteString("0000")
 	} else {
@@ -129,5 +106,3 @@ func (h *pushHead) refuse(w http.ResponseWriter, why error) {
 	w.Header().Set("Cache-Control", "no-cache")
 	_, _ = w.Write(out.Bytes()) // a client that went away needs no answer
 }
-
-func packet(b *bytes.Buffer, line string) { fmt.Fprintf(b, "%04x%s", len(line)+4, line) }

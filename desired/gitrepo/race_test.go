@@ -107,7 +107,7 @@ func TestNoCommitIsLostAmongWritersPushesAndRepacks(t *testing.T) {
 	onceEach(t, history(t, r.opt.Dir), acked)
 	for n := range writers {
 		rev, _ := r.Lookup(testID(n))
-		files, err := r.Files(t.Context(), rev)
+		files, err := r.read.Files(t.Context(), rev)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestNoCommitIsLostAmongWritersPushesAndRepacks(t *testing.T) {
 // sameAsFresh compares the index that followed every move with one made anew.
 func sameAsFresh(tb testing.TB, r *Repo) {
 	tb.Helper()
-	fresh, err := r.Reader.At(context.Background(), r.Head())
+	fresh, err := r.read.At(context.Background(), r.Head())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestReadersSurviveRepacks(t *testing.T) {
 		readers.Go(func() {
 			for ctx.Err() == nil {
 				rev := revs[rand.IntN(len(revs))]
-				if _, err := r.Files(ctx, rev); err != nil && ctx.Err() == nil {
+				if _, err := r.read.Files(ctx, rev); err != nil && ctx.Err() == nil {
 					t.Errorf("read during a repack: %v", err)
 					return
 				}

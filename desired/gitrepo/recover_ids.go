@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -31,7 +31,7 @@ func (r *Repo) recoverIDs(ctx context.Context) error {
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
-	for id := range r.snapshot().held.all() {
+	for id := range r.snapshot().Held.All() {
 		if err := r.recoverOwner(ctx, id, operated[id]); err != nil {
 			return fmt.Errorf("who has id %s: %w", id, err)
 		}
@@ -40,11 +40,11 @@ func (r *Repo) recoverIDs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("which ids were lost: %w", err)
 	}
-	for _, l := range m.losses {
-		r.log.Warn("not obeyed, the last good revision stands", "instance", l.was.Instance, "problem", l.problem().Error())
+	for _, l := range m.Losses {
+		r.log.Warn("not obeyed, the last good revision stands", "instance", l.Was.Instance, "problem", l.Problem().Error())
 	}
 	r.mu.Lock()
-	r.index.apply(m)
+	r.index.Apply(m)
 	r.listed = nil
 	r.mu.Unlock()
 
@@ -58,12 +58,12 @@ func (r *Repo) recoverIDs(ctx context.Context) error {
 // recoverOwner finds who has an id that several directories claim. was is its last operated
 // revision, if there is one.
 func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision) error {
-	dirs := r.index.claimants(id)
+	dirs := r.index.Claimants(id)
 	owner := ""
 	if slices.Contains(dirs, was.Dir) {
 		owner = was.Dir
 	} else if was.Tree != "" {
-		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return r.index.byDir.get(d).rev.Tree != was.Tree })
+		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return r.index.ByDir.Get(d).Rev.Tree != was.Tree })
 		if len(same) == 1 {
 			owner = same[0]
 		}
@@ -74,19 +74,19 @@ func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision
 			return err
 		}
 	}
-	h := &hold{slot: slot{rev: was}}
+	h := &read.Hold{Slot: read.Slot{Rev: was}}
 	if owner == "" && was.Tree != "" {
-		if in, err := r.Read(ctx, was); err == nil {
-			h.describe(in)
+		if in, err := r.read.Read(ctx, was); err == nil {
+			h.Describe(in)
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case owner != "":
-		r.index.own(id, owner)
+		r.index.Own(id, owner)
 	case was.Tree != "":
-		r.index.hold(id, h)
+		r.index.Hold(id, h)
 	}
 	r.listed = nil
 	return nil
@@ -102,8 +102,8 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	for _, d := range dirs {
 		files = append(files, path.Join(d, desired.InstanceFile))
 	}
-	first, _, err := r.firstOf(ctx, head, "", files, func(root, file string) (bool, error) {
-		data, err := r.fileAt(ctx, root, file)
+	first, _, err := r.read.FirstOf(ctx, head, "", files, func(root, file string) (bool, error) {
+		data, err := r.read.FileAt(ctx, root, file)
 		if errors.Is(err, desired.ErrNotFound) {
 			return false, nil
 		}
@@ -119,136 +119,75 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	return path.Dir(first), nil
 }
 
-// standing says how a look along the branch's first parents ended.
-type standing int
-
-const (
-	decided   standing = iota // where one path was there alone, or none was
-	undecided                 // at the commit from which on the history was asked for: all were there
-	cutShort                  // where the history was cut: all were there
-)
-
-// firstOf returns the path that was there when no other was, going back from a commit along its first parents; "" where they
-// came together. It goes no further than since, "" for all of the history. is reports whether a path counts below a root tree.
-func (r *Reader) firstOf(ctx context.Context, head, since string, paths []string, is func(root, p string) (bool, error)) (string, standing, error) {
-	args := []string{"--literal-pathspecs", "rev-list", "--first-parent", head}
-	if since != "" {
-		args = append(args, "^"+since)
-	}
-	first, ended, failed := "", undecided, error(nil)
-	err := r.git.Lines(ctx, func(commit string) bool {
-		first, ended, failed = r.firstBefore(ctx, commit, paths, is)
-		return failed == nil && ended == undecided
-	}, append(append(args, "--"), paths...)...)
-	return first, ended, cmp.Or(failed, err)
-}
-
-// firstBefore returns the one of the paths that was there before a commit, "" for none.
-func (r *Reader) firstBefore(ctx context.Context, commit string, paths []string, is func(root, p string) (bool, error)) (string, standing, error) {
-	c, err := r.commit(ctx, commit)
-	if err != nil {
-		return "", undecided, err
-	}
-	if len(c.Parents) == 0 {
-		cut, err := r.cut.commits(r.git.Dir)
-		if cut[commit] {
-			return "", cutShort, err
-		}
-		return "", decided, err
-	}
-	root, err := r.rootOf(ctx, c.Parents[0])
-	if err != nil {
-		return "", undecided, err
-	}
-
-	var had []string
-	for _, p := range paths {
-		ok, err := is(root, p)
-		if err != nil {
-			return "", undecided, err
-		}
-		if ok {
-			had = append(had, p)
-		}
-	}
-	switch len(had) {
-	case 0:
-		return "", decided, nil
-	case 1:
-		return had[0], decided, nil
-	}
-	return "", undecided, nil
-}
-
 // recoverLost finds the instances that ran, and whose ids head has lost.
-func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revision) (headMove, error) {
-	var m headMove
-	var before []*slot
+func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revision) (read.HeadMove, error) {
+	var m read.HeadMove
+	var before []*read.Slot
 	looked := map[string]bool{}
-	look := func(dir string, was *slot) {
-		now := r.index.byDir.get(dir)
+	look := func(dir string, was *read.Slot) {
+		now := r.index.ByDir.Get(dir)
 		looked[dir] = true
-		m.changes = append(m.changes, dirChange{dir: dir})
-		before, m.slots = append(before, was), append(m.slots, now)
+		m.Changes = append(m.Changes, read.DirChange{Dir: dir})
+		before, m.Slots = append(before, was), append(m.Slots, now)
 	}
 	for id, rev := range operated {
-		if r.index.held.get(id) != nil {
+		if r.index.Held.Get(id) != nil {
 			continue
 		}
-		if now := r.index.byID.get(id); now != nil && (now.rev.Dir == rev.Dir || r.index.byDir.get(rev.Dir) == nil) {
+		if now := r.index.ByID.Get(id); now != nil && (now.Rev.Dir == rev.Dir || r.index.ByDir.Get(rev.Dir) == nil) {
 			continue // where it was, or moved
 		}
-		if now := r.index.byDir.get(rev.Dir); now != nil && now.rev.Instance == "" {
+		if now := r.index.ByDir.Get(rev.Dir); now != nil && now.Rev.Instance == "" {
 			continue // nothing of it could ever be read
 		}
-		was, err := r.described(ctx, &slot{rev: rev})
+		was, err := r.read.Described(ctx, &read.Slot{Rev: rev})
 		if err != nil {
 			r.log.Warn("what an instance that is gone was can't be read", "instance", id, "revision", rev.Commit, "error", err)
 			continue
 		}
 		look(rev.Dir, was)
 	}
-	if len(m.changes) == 0 {
-		return headMove{}, nil
+	if len(m.Changes) == 0 {
+		return read.HeadMove{}, nil
 	}
-	for dir, s := range r.index.byDir.all() {
-		if _, known := operated[s.rev.Instance]; !known && s.rev.Instance != "" && !looked[dir] {
+	for dir, s := range r.index.ByDir.All() {
+		if _, known := operated[s.Rev.Instance]; !known && s.Rev.Instance != "" && !looked[dir] {
 			look(dir, nil)
 		}
 	}
 	elsewhere := func(id string) bool {
-		s := r.index.byID.get(id)
-		return s != nil && !looked[s.rev.Dir]
+		s := r.index.ByID.Get(id)
+		return s != nil && !looked[s.Rev.Dir]
 	}
 	decided, err := git.ReadRef(r.opt.Dir, acceptedRef)
 	if err != nil {
-		return headMove{}, err
+		return read.HeadMove{}, err
 	}
 	accepted, err := r.acceptedTrees(ctx, decided)
 	if err != nil {
-		return headMove{}, err
+		return read.HeadMove{}, err
 	}
 	head := r.Head()
-	losses, err := r.losses(ctx, m.changes, before, m.slots, elsewhere, r.absenceSince(ctx, head, decided))
+	losses, err := r.read.Losses(ctx, m.Changes, before, m.Slots, elsewhere, r.read.AbsenceSince(ctx, head, decided))
 	if err != nil {
-		return headMove{}, err
+		return read.HeadMove{}, err
 	}
-	lost := headMove{}
+	lost := read.HeadMove{}
 	for _, l := range losses {
-		tree, err := accepted(l.now.Dir)
+		tree, err := accepted(l.Now.Dir)
 		if err != nil {
-			return headMove{}, err
+			return read.HeadMove{}, err
 		}
-		slip := l.absent != nil
-		if !slip && l.running && tree != l.now.Tree {
-			if slip, err = r.slipped(ctx, head, l); err != nil {
-				return headMove{}, err
+		slip := l.Absent != nil
+		if !slip && l.Running && tree != l.Now.Tree {
+			if slip, err = r.read.Slipped(ctx, head, l); err != nil {
+				return read.HeadMove{}, err
 			}
 		}
 		if slip {
-			lost.losses = append(lost.losses, l)
-			lost.changes = append(lost.changes, dirChange{dir: l.now.Dir})
-			lost.slots = append(lost.slots, r.index.byDir.get(l.now.Dir))
+			lost.Losses = append(lost.Losses, l)
+			lost.Changes = append(lost.Changes, read.DirChange{Dir: l.Now.Dir})
+			lost.Slots = append(lost.Slots, r.index.ByDir.Get(l.Now.Dir))
 		}
 	}
 	return lost, nil
@@ -257,12 +196,12 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 // acceptedTrees returns a function that finds the tree of a directory at the commit that a
 // person last accepted, "" for none.
 func (r *Repo) acceptedTrees(ctx context.Context, commit string) (func(dir string) (string, error), error) {
-	root, err := r.rootOf(ctx, commit)
+	root, err := r.read.RootOf(ctx, commit)
 	if err != nil {
 		return nil, err
 	}
 	return func(dir string) (string, error) {
-		e, ok, err := r.lookupPath(ctx, root, dir)
+		e, ok, err := r.read.LookupPath(ctx, root, dir)
 		if err != nil || !ok {
 			return "", err
 		}
@@ -275,11 +214,11 @@ func (r *Repo) acceptedTrees(ctx context.Context, commit string) (func(dir strin
 func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 	r.mu.RLock()
 	var problems []*desired.Problem
-	var changes []dirChange
-	for dir, s := range r.index.bad.all() {
-		if s.lost {
-			problems = append(problems, s.problems...)
-			changes = append(changes, dirChange{dir: dir})
+	var changes []read.DirChange
+	for dir, s := range r.index.Bad.All() {
+		if s.Lost {
+			problems = append(problems, s.Problems...)
+			changes = append(changes, read.DirChange{Dir: dir})
 		}
 	}
 	head, root := r.head, r.root
@@ -288,19 +227,19 @@ func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 		return nil, nil
 	}
 	for i, c := range changes {
-		e, _, err := r.lookupPath(ctx, root, c.dir)
+		e, _, err := r.read.LookupPath(ctx, root, c.Dir)
 		if err != nil {
 			return nil, err
 		}
 		if !e.IsDir() {
 			continue // the instance is absent, and ends
 		}
-		changes[i].after = e.Hash
-		if changes[i].file, _, err = r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
+		changes[i].After = e.Hash
+		if changes[i].File, _, err = r.read.LookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
 			return nil, err
 		}
 	}
-	slots, err := r.readSlots(ctx, changes, head)
+	slots, err := r.read.ReadSlots(ctx, changes, head)
 	if err != nil {
 		return nil, err
 	}
@@ -312,9 +251,40 @@ func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 		return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 	}
 	r.mu.Lock()
-	ids := r.index.apply(headMove{changes: changes, slots: slots})
+	ids := r.index.Apply(read.HeadMove{Changes: changes, Slots: slots})
 	r.listed = nil
 	r.mu.Unlock()
 	r.notify(ids, false)
 	return problems, nil
+}
+
+// recoverClashes holds, after a start, what [read.Reader.HoldClashes] held. What was operated on last goes on: an earlier version
+// of Jibe let it begin. r.move is held.
+func (r *Repo) recoverClashes(ctx context.Context, operated map[string]desired.Revision) error {
+	r.mu.RLock()
+	head, at, x := r.head, r.read.SpellingAt(r.root), r.index.Clone()
+	r.mu.RUnlock()
+	first := r.read.FirstSpelling(ctx, head, operated)
+	for dir, s := range x.Alike.All() {
+		owner := x.ByID.Get(s.Rev.Instance)
+		if owner == nil || owner.Rev.Dir != dir {
+			continue
+		}
+		held, err := r.read.HeldForClash(ctx, s, at, first)
+		if err != nil {
+			return err
+		}
+		if held == nil {
+			continue
+		}
+		r.log.Warn("a folder is spelled like another one", "revision", head, "problem", held.Problems[0].Error())
+		if operated[s.Rev.Instance].Tree != "" {
+			held = s.InEffectAlike(held)
+		}
+		r.mu.Lock()
+		r.index.Put(held)
+		r.listed = nil
+		r.mu.Unlock()
+	}
+	return nil
 }

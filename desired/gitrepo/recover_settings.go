@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
 // recoverSettings finds, after a start, the settings that count although head doesn't have
@@ -24,24 +25,24 @@ func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	if err != nil {
 		return err
 	}
-	found := now.clash
-	for _, p := range now.problems {
-		if slices.Contains(settingsDirs(), p.File) && !now.clash {
+	found := now.Clash
+	for _, p := range now.Problems {
+		if slices.Contains(read.SettingsDirs(), p.File) && !now.Clash {
 			below, err := r.lastGoodFolder(ctx, head, p.File)
 			if err != nil {
 				return err
 			}
-			for _, name := range sortedKeys(below) {
+			for _, name := range slices.Sorted(maps.Keys(below)) {
 				found = true
-				was.put(name, below[name])
+				was.Put(name, below[name])
 			}
 			continue
 		}
 		if f, err := r.lastGood(ctx, head, p.File, nil); err != nil {
 			return err
-		} else if f != nil && !now.clash {
+		} else if f != nil && !now.Clash {
 			found = true
-			was.put(p.File, *f)
+			was.Put(p.File, *f)
 		}
 	}
 	gone, err := r.goneVIMs(ctx, head, was)
@@ -50,7 +51,7 @@ func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(gone)) {
 		found = true
-		was.put(desired.VIMFile(name), *gone[name])
+		was.Put(desired.VIMFile(name), *gone[name])
 	}
 	repos, err := r.goneRepositories(ctx, head, was)
 	if err != nil {
@@ -58,13 +59,13 @@ func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	}
 	if len(repos) > 0 {
 		found = true
-		was.good.Repositories = append(slices.Clip(was.good.Repositories), repos...)
+		was.Good.Repositories = append(slices.Clip(was.Good.Repositories), repos...)
 	}
 	if !found {
 		return nil
 	}
-	was.held = true // look at all of it
-	set, err := r.readSettings(ctx, r.root, was, instances{r.List, r.Lookup})
+	was.Held = true // look at all of it
+	set, err := r.read.ReadSettings(ctx, r.root, was, read.Instances{List: r.List, Before: r.Lookup, Needed: r.opt.NeededRepositories})
 	if err != nil {
 		return err
 	}
@@ -76,26 +77,26 @@ func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 
 // beforeClash returns the settings that count now. Where files of head can't stand together,
 // it returns those that counted at the last commit where all could.
-func (r *Repo) beforeClash(ctx context.Context, head string, now settingsState) (settingsState, error) {
-	was := settingsState{files: maps.Clone(now.files), good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
-	if was.files == nil {
-		was.files = map[string]inForce{}
+func (r *Repo) beforeClash(ctx context.Context, head string, now read.SettingsState) (read.SettingsState, error) {
+	was := read.SettingsState{Files: maps.Clone(now.Files), Good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
+	if was.Files == nil {
+		was.Files = map[string]read.InForce{}
 	}
-	if now.good != nil {
-		*was.good = desired.Settings{Repositories: now.good.Repositories, VIMs: maps.Clone(now.good.VIMs), Peers: now.good.Peers, Granting: now.good.Granting, Projects: maps.Clone(now.good.Projects)}
+	if now.Good != nil {
+		*was.Good = desired.Settings{Repositories: now.Good.Repositories, VIMs: maps.Clone(now.Good.VIMs), Peers: now.Good.Peers, Granting: now.Good.Granting, Projects: maps.Clone(now.Good.Projects)}
 	}
-	if !now.clash {
+	if !now.Clash {
 		return was, nil
 	}
-	err := r.eachCommit(ctx, head, slices.Concat(rootSettings(), settingsDirs()), func(c pastCommit) (bool, error) {
-		past := settingsState{files: map[string]inForce{}, good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
-		fresh, err := r.parseSettings(ctx, c.root, settingsState{}, &past)
+	err := r.read.EachCommit(ctx, head, slices.Concat(read.RootSettings(), read.SettingsDirs()), func(c read.PastCommit) (bool, error) {
+		past := read.SettingsState{Files: map[string]read.InForce{}, Good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
+		fresh, err := r.read.ParseSettings(ctx, c.Root, read.SettingsState{}, &past)
 		if err != nil {
 			return false, err
 		}
-		past.good.Repositories, past.good.Peers = fresh[desired.RepositoriesFile].repos, fresh[desired.PeersFile].peers
-		past.join(settingsState{}, fresh)
-		if len(past.problems) > 0 {
+		past.Good.Repositories, past.Good.Peers = fresh[desired.RepositoriesFile].Repos, fresh[desired.PeersFile].Peers
+		past.Join(read.SettingsState{}, fresh)
+		if len(past.Problems) > 0 {
 			return false, nil
 		}
 		was = past
@@ -107,30 +108,13 @@ func (r *Repo) beforeClash(ctx context.Context, head string, now settingsState) 
 	return was, nil
 }
 
-// put makes a file count.
-func (s *settingsState) put(name string, f inForce) {
-	s.files[name] = f
-	switch {
-	case f.vim != nil:
-		s.good.VIMs[f.vim.Name] = f.vim
-	case f.project != nil:
-		s.good.AddProject(f.project)
-	case name == desired.PeersFile:
-		s.good.Peers = f.peers
-	case name == desired.GrantingFile:
-		s.good.Granting = f.granting
-	default:
-		s.good.Repositories = f.repos
-	}
-}
-
 // lastGood returns the newest content of a file in head's history that could be parsed, nil
 // where there is none since the file was added last. With removed, it returns the content
 // before the commit that removed the file; removed is first asked whether that commit counts.
-func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(commit string) (bool, error)) (f *inForce, err error) {
-	err = r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
-		data, err := r.fileAt(ctx, c.root, file)
-		if _, there, lerr := r.lookupPath(ctx, c.root, file); lerr != nil || there && errors.Is(err, desired.ErrNotFound) {
+func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(commit string) (bool, error)) (f *read.InForce, err error) {
+	err = r.read.EachCommit(ctx, head, []string{file}, func(c read.PastCommit) (bool, error) {
+		data, err := r.read.FileAt(ctx, c.Root, file)
+		if _, there, lerr := r.read.LookupPath(ctx, c.Root, file); lerr != nil || there && errors.Is(err, desired.ErrNotFound) {
 			return false, lerr // something else stood there
 		}
 		if errors.Is(err, desired.ErrNotFound) {
@@ -139,13 +123,13 @@ func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(com
 			}
 			ask := removed
 			removed = nil
-			ok, err := ask(c.hash)
+			ok, err := ask(c.Hash)
 			return !ok, err
 		}
 		if err != nil {
 			return false, err
 		}
-		good, err := parseSetting(file, data)
+		good, err := read.ParseSetting(file, data)
 		if err != nil {
 			return false, nil //nolint:nilerr // not a good one either
 		}
@@ -159,15 +143,15 @@ func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(com
 }
 
 // lastGoodFolder returns the files of a folder of settings as they were when it was a folder last in head's history.
-func (r *Repo) lastGoodFolder(ctx context.Context, head, dir string) (map[string]inForce, error) {
-	out := map[string]inForce{}
-	err := r.eachCommit(ctx, head, []string{dir}, func(c pastCommit) (bool, error) {
-		e, ok, err := r.lookupPath(ctx, c.root, dir)
+func (r *Repo) lastGoodFolder(ctx context.Context, head, dir string) (map[string]read.InForce, error) {
+	out := map[string]read.InForce{}
+	err := r.read.EachCommit(ctx, head, []string{dir}, func(c read.PastCommit) (bool, error) {
+		e, ok, err := r.read.LookupPath(ctx, c.Root, dir)
 		if err != nil || ok && !e.IsDir() {
 			return false, err
 		}
-		past := settingsState{files: map[string]inForce{}, good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
-		fresh, err := r.parseSettings(ctx, c.root, settingsState{}, &past)
+		past := read.SettingsState{Files: map[string]read.InForce{}, Good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
+		fresh, err := r.read.ParseSettings(ctx, c.Root, read.SettingsState{}, &past)
 		for name, f := range fresh {
 			if path.Dir(name) == dir {
 				out[name] = f
@@ -183,15 +167,15 @@ func (r *Repo) lastGoodFolder(ctx context.Context, head, dir string) (map[string
 
 // goneVIMs returns the VIMs whose files are gone although instances needed them then and still
 // do.
-func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (map[string]*inForce, error) {
-	out, err := r.git.Run(ctx, "log", "--diff-filter=D", "--no-renames", "--name-only", "--format=", head, "--", desired.VIMDir)
+func (r *Repo) goneVIMs(ctx context.Context, head string, now read.SettingsState) (map[string]*read.InForce, error) {
+	out, err := r.read.Git.Run(ctx, "log", "--diff-filter=D", "--no-renames", "--name-only", "--format=", head, "--", desired.VIMDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for VIMs that are gone: %w", err)
 	}
 	gone := map[string]bool{}
 	for name := range strings.Lines(out) {
 		name = strings.TrimSpace(name)
-		if _, known := now.files[name]; !known && desired.IsSettings(name) {
+		if _, known := now.Files[name]; !known && desired.IsSettings(name) {
 			gone[name] = true
 		}
 	}
@@ -200,14 +184,14 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 	}
 	var users []*desired.Instance
 	for _, rev := range r.List() {
-		in, err := r.Read(ctx, rev)
+		in, err := r.read.Read(ctx, rev)
 		if err != nil {
 			return nil, err
 		}
 		if !desired.MayHaveObjects(in) {
 			continue
 		}
-		named := now.good.VIMsOf(in)
+		named := now.Good.VIMsOf(in)
 		if len(named) == 0 && len(in.VIMConnections) == 0 || slices.ContainsFunc(named, func(name string) bool { return gone[desired.VIMFile(name)] }) {
 			users = append(users, in)
 		}
@@ -215,8 +199,8 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 	if len(users) == 0 {
 		return nil, nil
 	}
-	held := map[string]*inForce{}
-	for _, file := range sortedKeys(gone) {
+	held := map[string]*read.InForce{}
+	for _, file := range slices.Sorted(maps.Keys(gone)) {
 		f, err := r.lastGood(ctx, head, file, func(commit string) (bool, error) {
 			then, err := r.At(ctx, commit)
 			if err != nil {
@@ -231,15 +215,15 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 				if err != nil || !desired.MayHaveObjects(was) {
 					return false
 				}
-				named := now.good.VIMsOf(was)
+				named := now.Good.VIMsOf(was)
 				return len(named) == 0 || slices.Contains(named, strings.TrimSuffix(path.Base(file), ".yaml"))
 			}), nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		if f != nil && f.vim != nil {
-			held[f.vim.Name] = f
+		if f != nil && f.VIM != nil {
+			held[f.VIM.Name] = f
 		}
 	}
 	return held, nil
@@ -247,13 +231,13 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 
 // goneRepositories returns the newest entries of package repositories that repositories.yaml
 // had and lacks now.
-func (r *Repo) goneRepositories(ctx context.Context, head string, now settingsState) ([]desired.Repository, error) {
+func (r *Repo) goneRepositories(ctx context.Context, head string, now read.SettingsState) ([]desired.Repository, error) {
 	if r.opt.NeededRepositories == nil {
 		return nil, nil
 	}
-	all := slices.Clone(now.good.Repositories)
-	err := r.eachCommit(ctx, head, []string{desired.RepositoriesFile}, func(c pastCommit) (bool, error) {
-		data, err := r.fileAt(ctx, c.root, desired.RepositoriesFile)
+	all := slices.Clone(now.Good.Repositories)
+	err := r.read.EachCommit(ctx, head, []string{desired.RepositoriesFile}, func(c read.PastCommit) (bool, error) {
+		data, err := r.read.FileAt(ctx, c.Root, desired.RepositoriesFile)
 		if errors.Is(err, desired.ErrNotFound) {
 			return false, nil
 		}
@@ -274,5 +258,5 @@ func (r *Repo) goneRepositories(ctx context.Context, head string, now settingsSt
 	if err != nil {
 		return nil, fmt.Errorf("look for package repositories that are gone: %w", err)
 	}
-	return all[len(now.good.Repositories):], nil
+	return all[len(now.Good.Repositories):], nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -114,14 +115,14 @@ func TestAMisnamedFileIsRenamedByItsRemedy(t *testing.T) {
 	}
 	runGit(t, dir, "init", "-q")
 	runGit(t, dir, "add", "-A")
-	w, err := WorkingCopy(dir)
+	w, err := read.WorkingCopy(dir)
 	if err != nil || len(w.Problems()) != 1 {
 		t.Fatal(err, w.Problems())
 	}
 
 	followRemedy(t, dir, w.Problems()[0])
 
-	if w, err = WorkingCopy(dir); err != nil || len(w.Problems()) > 0 || len(w.List()) != 1 {
+	if w, err = read.WorkingCopy(dir); err != nil || len(w.Problems()) > 0 || len(w.List()) != 1 {
 		t.Error(err, w.Problems())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -175,11 +176,11 @@ func (r *Repo) Fetch(ctx context.Context) error {
 // returns where the remote's branch is, "" for nowhere, and where the mirror's was when the
 // remote was asked. One that is likely to have moved isn't asked before where it is.
 func (r *Repo) transfer(ctx context.Context, likely bool) (hash, head string, err error) {
-	if head, err = git.ReadRef(r.opt.Dir, r.ref()); err != nil {
+	if head, err = git.ReadRef(r.opt.Dir, r.read.Ref()); err != nil {
 		return "", "", err
 	}
 	if !likely {
-		if hash, err = r.remoteRef(ctx, r.ref()); err != nil || hash == "" || hash == head {
+		if hash, err = r.remoteRef(ctx, r.read.Ref()); err != nil || hash == "" || hash == head {
 			return hash, head, err
 		}
 	}
@@ -189,9 +190,9 @@ func (r *Repo) transfer(ctx context.Context, likely bool) (hash, head string, er
 
 // fetchBranch is fetch of the branch: "" where the remote hasn't one.
 func (r *Repo) fetchBranch(ctx context.Context, into string, within time.Duration) (string, error) {
-	hash, err := r.fetch(ctx, r.ref(), into, within)
+	hash, err := r.fetch(ctx, r.read.Ref(), into, within)
 	if err != nil && strings.Contains(err.Error(), "couldn't find remote ref") {
-		return r.remoteRef(ctx, r.ref())
+		return r.remoteRef(ctx, r.read.Ref())
 	}
 	return hash, err
 }
@@ -201,13 +202,13 @@ func (r *Repo) takeTransferred(ctx context.Context, hash, asked string) error {
 	if hash == asked {
 		return r.refreshLocked(ctx)
 	}
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	if err != nil {
 		return err
 	}
 	ahead := head == "" && hash != ""
 	if head != "" && hash != "" {
-		if ahead, err = r.isAncestor(ctx, head, hash); err != nil {
+		if ahead, err = r.read.IsAncestor(ctx, head, hash); err != nil {
 			return err
 		}
 	}
@@ -230,16 +231,16 @@ func (r *Repo) fetchLocked(ctx context.Context) error {
 }
 
 func (r *Repo) tryFetch(ctx context.Context) error {
-	hash, err := r.remoteRef(ctx, r.ref())
+	hash, err := r.remoteRef(ctx, r.read.Ref())
 	if err != nil {
 		return err
 	}
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	if err != nil {
 		return err
 	}
 	if hash != head && hash != "" {
-		if hash, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
+		if hash, err = r.fetch(ctx, r.read.Ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
 			return err
 		}
 	}
@@ -249,7 +250,7 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 // takeFetched obeys the remote's branch as it was fetched, "" for none, while nothing moves the
 // mirror's.
 func (r *Repo) takeFetched(ctx context.Context, hash string) error {
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	switch {
 	case err != nil:
 		return err
@@ -288,7 +289,7 @@ func (r *Repo) obey(ctx context.Context, hash, head string) error {
 	} else if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
-	if err := r.refs.Move(ctx, r.ref(), hash, head); err != nil {
+	if err := r.refs.Move(ctx, r.read.Ref(), hash, head); err != nil {
 		return err
 	}
 	return r.refreshLocked(ctx)
@@ -297,21 +298,21 @@ func (r *Repo) obey(ctx context.Context, hash, head string) error {
 // within refuses a commit that differs from head by more than a reader should walk. Commits
 // that the branch has already are read without bounds.
 func (r *Repo) within(ctx context.Context, head, hash string) error {
-	oldRoot, err := r.rootOf(ctx, head)
+	oldRoot, err := r.read.RootOf(ctx, head)
 	if err != nil {
 		return err
 	}
-	newRoot, err := r.rootOf(ctx, hash)
+	newRoot, err := r.read.RootOf(ctx, hash)
 	if err != nil {
 		return err
 	}
-	_, err = r.diffDirs(ctx, oldRoot, newRoot, maxChanged)
+	_, err = r.read.DiffDirs(ctx, oldRoot, newRoot, read.MaxChanged)
 	return r.unfolds(hash, err)
 }
 
 // unfolds says that a commit is held back for its size, which nobody can accept.
 func (r *Repo) unfolds(hash string, err error) error {
-	if errors.Is(err, errUnfolds) {
+	if errors.Is(err, read.ErrUnfolds) {
 		return fmt.Errorf("%w: commit %s: %w (repair the branch)", errHeld, hash, err)
 	}
 	return err
@@ -348,14 +349,14 @@ func (r *Repo) Accept(ctx context.Context, shown string) ([]*desired.Problem, er
 // acceptBranch takes the remote's branch although it was rewritten, or ends many
 // instances.
 func (r *Repo) acceptBranch(ctx context.Context, shown string) error {
-	hash, err := r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout)
+	hash, err := r.fetch(ctx, r.read.Ref(), fetchedRef, r.opt.remoteTimeout)
 	if err != nil {
 		return err
 	}
 	if err := stillHeld(shown, hash); err != nil {
 		return err
 	}
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	if err != nil {
 		return err
 	}
@@ -365,7 +366,7 @@ func (r *Repo) acceptBranch(ctx context.Context, shown string) error {
 	if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
-	if err := r.refs.Move(ctx, r.ref(), hash, head); err != nil {
+	if err := r.refs.Move(ctx, r.read.Ref(), hash, head); err != nil {
 		return err
 	}
 	r.histories.Add(1)
@@ -373,24 +374,12 @@ func (r *Repo) acceptBranch(ctx context.Context, shown string) error {
 	return r.fetchLocked(ctx)
 }
 
-func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
-	return isAncestor(ctx, r.git, old, now)
-}
-
-func isAncestor(ctx context.Context, runner git.Runner, old, now string) (bool, error) {
-	_, err := runner.Run(ctx, "merge-base", "--is-ancestor", old, now)
-	if git.ExitCode(err) == 1 {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // remoteRef asks the remote where a ref is; "" is nowhere.
 func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	began := time.Now()
-	out, err := r.git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
+	out, err := r.read.Git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
 	if err != nil {
 		r.observed("fetch", began, err) // a remote that is away is asked for nothing more
 		return "", fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
@@ -408,7 +397,7 @@ func (r *Repo) fetch(ctx context.Context, ref, into string, within time.Duration
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	began := time.Now()
-	_, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+	_, err := r.read.Git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--", r.opt.Remote, "+"+ref+":"+into)
 	r.observed("fetch", began, err)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -133,7 +134,7 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 
 	forge := bareRemote(t)
 	r := openRepo(t, Options{Remote: forge})
-	for i := range maxEnds + 1 {
+	for i := range check.MaxEnds + 1 {
 		mustWrite(t, r, testID(i), shardDir(testID(i)), 1)
 	}
 	dir := filepath.Join(t.TempDir(), "clone")
@@ -142,14 +143,14 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 	commitPush(t, dir, "End them all")
 	r.Poke()
 	kit.Until(t, "the process holds", func() bool { return r.Health() != nil })
-	if n := len(r.List()); n != maxEnds+1 {
+	if n := len(r.List()); n != check.MaxEnds+1 {
 		t.Fatalf("%d instances are left", n)
 	}
 	if !strings.Contains(r.Health().Error(), "jibe accept") {
 		t.Errorf("health doesn't say how to go on: %v", r.Health())
 	}
 	h, err := r.Held(t.Context())
-	if err != nil || h.To != tipOf(t, forge) || len(h.Ends) != maxEnds+1 || len(h.Begins)+len(h.Changes) != 0 {
+	if err != nil || h.To != tipOf(t, forge) || len(h.Ends) != check.MaxEnds+1 || len(h.Begins)+len(h.Changes) != 0 {
 		t.Errorf("held is %+v, %v", h, err)
 	}
 	if _, err := r.Accept(t.Context(), h.To); err != nil {

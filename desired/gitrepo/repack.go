@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -136,7 +137,7 @@ func (r *Repo) roll(ctx context.Context, packs, excluded []packFile) error {
 		list.WriteString("^" + p.name + "\n")
 	}
 	// Outside of objects/, as every pack that is being written: see [git.Pack.Write].
-	tmp := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+filepath.Base(packs[0].name))
+	tmp := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+filepath.Base(packs[0].name))
 	out, err := r.patiently(ctx, list.String(), "-c", "pack.threads=1", "pack-objects", "--stdin-packs", "--unpacked", "--delta-base-offset",
 		"--non-empty", "--quiet", "--window=5", "--depth=50", tmp)
 	if err != nil {
@@ -167,6 +168,6 @@ func (r *Repo) roll(ctx context.Context, packs, excluded []packFile) error {
 			}
 		}
 	}
-	r.objects.Refresh()
+	r.read.Objects.Refresh()
 	return nil
 }

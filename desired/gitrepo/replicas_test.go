@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
@@ -184,7 +185,7 @@ func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
 	forge := bareRemote(t)
 	s := sharedStore(t)
 	one, two := replica(t, s, forge, "one", Options{}), replica(t, s, forge, "two", Options{})
-	for i := range maxEnds + 1 {
+	for i := range check.MaxEnds + 1 {
 		mustWrite(t, one, testID(i), shardDir(testID(i)), 1)
 	}
 	dir := filepath.Join(t.TempDir(), "clone")
@@ -221,7 +222,7 @@ func TestWhatOneReplicaAcceptsTheOthersDoNotJudgeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	kit.Until(t, "the other takes it", func() bool { return one.Head() == two.Head() && one.Health() == nil })
-	if len(one.List()) != maxEnds+1 {
+	if len(one.List()) != check.MaxEnds+1 {
 		t.Errorf("%d instances", len(one.List()))
 	}
 	for _, r := range []*Repo{one, two} {

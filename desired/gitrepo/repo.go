@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/internal/lru"
@@ -63,9 +66,9 @@ type Options struct {
 	Operated func(ctx context.Context) ([]desired.Revision, error)
 	// NeededRepositories says who needs a package repository that is gone from
 	// repositories.yaml; nil: nobody does.
-	NeededRepositories NeededRepositories
+	NeededRepositories read.NeededRepositories
 	// Verify says whose commits are obeyed; nil: everybody's.
-	Verify *Verification
+	Verify *check.Verification
 
 	// Key authenticates what Jibe writes of pushers, and its own commits; nil authenticates
 	// nothing.
@@ -136,7 +139,8 @@ func (o Options) withDefaults() Options {
 
 // Repo is the desired repository: it implements desired.Repo.
 type Repo struct {
-	*Reader
+	read   *read.Reader
+	check  *check.Checker
 	opt    Options
 	log    *slog.Logger
 	ctx    context.Context // ends at Close: of the goroutines that serve all callers
@@ -152,9 +156,9 @@ type Repo struct {
 	mu       sync.RWMutex
 	head     string
 	root     string
-	index    *index
+	index    *read.Index
 	listed   []desired.Revision // list of index, nil when it must be made again
-	settings settingsState
+	settings read.SettingsState
 	ills     []*healthError
 	watchers map[*watcher]struct{}
 	changes  changed.Feed  // of heads
@@ -189,8 +193,6 @@ type Repo struct {
 // knownCommits is of how many commits it is remembered that head has them.
 const knownCommits = 10_000
 
-var _ desired.Repo = (*Repo)(nil)
-
 // Open opens the desired repository, makes it on the first start, reads every
 // instance at head, and follows the branch until Close. A repository that can't
 // be read in full is an error, never an empty one.
@@ -209,11 +211,11 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	}
 	runner := git.Runner{Dir: dir}
 	r := &Repo{
-		Reader:   newReader(runner, opt.Branch, opt.CacheBytes),
+		read:     read.New(runner, opt.Branch, opt.CacheBytes),
 		opt:      opt,
 		log:      opt.Log,
 		refs:     git.NewRefUpdater(runner),
-		index:    newIndex(),
+		index:    read.NewIndex(),
 		watchers: map[*watcher]struct{}{},
 		moved:    make(chan struct{}),
 		known:    lru.New[uint64](knownCommits, 1),
@@ -221,11 +223,12 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		asking:   make(chan struct{}, 1),
 		behind:   make(chan struct{}, 1),
 	}
+	r.check = check.New(r.read)
 	r.writer.init()
-	r.sent.name = filepath.Join(ownDir(dir), "push")
+	r.sent.name = filepath.Join(objects.OwnDir(dir), "push")
 	r.pace = newPacer(opt, r.sent.name)
-	r.notes.init(filepath.Join(ownDir(dir), "notes"))
-	r.pushed = r.pushedBy
+	r.notes.init(filepath.Join(objects.OwnDir(dir), "notes"))
+	r.read.Pushed = r.pushedBy
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := r.open(ctx); err != nil {
 		_ = r.Close()
@@ -277,7 +280,7 @@ func (r *Repo) open(ctx context.Context) error {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
 	r.maint.count(r.opt.Dir)
-	fw, err := newFollower(r.opt.Dir, r.ref())
+	fw, err := newFollower(r.opt.Dir, r.read.Ref())
 	if err != nil {
 		return fmt.Errorf("watch the desired repository: %w", err)
 	}
@@ -311,13 +314,13 @@ func (r *Repo) Close() error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	r.refs.Close()
-	return r.Reader.Close()
+	return r.read.Close()
 }
 
 // Refresh makes the index follow the branch now. Where it does already, that costs
 // no more than to read a small file.
 func (r *Repo) Refresh(ctx context.Context) error {
-	if head, err := git.ReadRef(r.opt.Dir, r.ref()); err == nil && r.follows(head) {
+	if head, err := git.ReadRef(r.opt.Dir, r.read.Ref()); err == nil && r.follows(head) {
 		return nil
 	}
 	r.move.Lock()
@@ -346,7 +349,7 @@ func (r *Repo) refreshAccepting(ctx context.Context, accepted string) error {
 }
 
 func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
-	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.read.Ref())
 	if err != nil {
 		return err
 	}
@@ -358,7 +361,7 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 			return nil
 		}
 		return fmt.Errorf("branch %s is gone from %s (set it again: git -C %[2]s update-ref %[3]s <commit>; git -C %[2]s fsck --lost-found --no-reflogs names candidates)",
-			r.opt.Branch, r.opt.Dir, r.ref())
+			r.opt.Branch, r.opt.Dir, r.read.Ref())
 	}
 	if head == oldHead {
 		if r.opt.Remote == "" && r.isHeld() {
@@ -371,19 +374,19 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 			return err
 		}
 	}
-	root, err := r.rootOf(ctx, head)
+	root, err := r.read.RootOf(ctx, head)
 	if err != nil {
 		return err
 	}
-	m, err := r.prepareMove(ctx, oldRoot, root, head, 0)
+	m, err := r.read.PrepareMove(ctx, oldRoot, root, head, 0)
 	if err != nil {
 		return err
 	}
-	if err := r.judge(ctx, x, &m, head, oldRoot, root); err != nil {
+	if err := r.read.Judge(ctx, x, &m, head, oldRoot, root); err != nil {
 		return err
 	}
 	if r.recovered {
-		if err := r.holdClashes(ctx, x, &m, head, r.spellingAt(root)); err != nil {
+		if err := r.read.HoldClashes(ctx, x, &m, head, r.read.SpellingAt(root)); err != nil {
 			return err
 		}
 	}
@@ -393,39 +396,39 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 		}
 	}
 	next := r.snapshot()
-	ids := next.apply(m)
-	set, err := r.readSettings(ctx, root, r.settings, instances{before: x.lookup, list: next.list})
+	ids := next.Apply(m)
+	set, err := r.read.ReadSettings(ctx, root, r.settings, read.Instances{List: next.List, Before: x.Lookup, Needed: r.opt.NeededRepositories})
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	r.index = next
-	settingsChanged := set.good != r.settings.good && oldHead != ""
+	settingsChanged := set.Good != r.settings.Good && oldHead != ""
 	r.setHeadLocked(head, root, set)
 	r.mu.Unlock()
 	r.pushLanded(head)
 	r.maint.packs.Add(1) // a push brings a pack
 	if settingsChanged {
-		for _, p := range set.problems {
+		for _, p := range set.Problems {
 			r.log.Warn("not obeyed, the last good definition counts", "revision", head, "problem", p.Error())
 		}
 	}
-	for _, s := range m.slots {
-		if s == nil || s.stray {
+	for _, s := range m.Slots {
+		if s == nil || s.Stray {
 			continue
 		}
-		for _, p := range s.links {
+		for _, p := range s.Links {
 			r.log.Warn("not read", "revision", head, "problem", p.Error())
 		}
-		for _, p := range s.problems {
+		for _, p := range s.Problems {
 			r.log.Warn("not obeyed, the last good revision stands", "revision", head, "problem", p.Error())
 		}
-		for _, p := range s.exposed {
+		for _, p := range s.Exposed {
 			r.log.Warn("a secret stands in git in clear", "revision", head, "problem", p.Error())
 		}
 	}
-	for _, l := range m.losses {
-		r.log.Warn("not obeyed, the last good revision stands", "instance", l.was.Instance, "revision", head, "problem", l.problem().Error())
+	for _, l := range m.Losses {
+		r.log.Warn("not obeyed, the last good revision stands", "instance", l.Was.Instance, "revision", head, "problem", l.Problem().Error())
 	}
 	if oldHead != "" {
 		r.notify(ids, settingsChanged)
@@ -433,7 +436,7 @@ func (r *Repo) tryRefresh(ctx context.Context, accepted string) error {
 	return nil
 }
 
-func (r *Repo) setHeadLocked(head, root string, set settingsState) {
+func (r *Repo) setHeadLocked(head, root string, set read.SettingsState) {
 	r.head, r.root, r.listed = head, root, nil
 	r.settings = set
 	close(r.moved)

@@ -47,7 +47,7 @@ func (r *Repo) restToPush(ctx context.Context, alone bool) rest {
 		w.notes = notes
 		w.specs = append(w.specs, notes+":"+notesRef)
 	}
-	pins, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
+	pins, err := r.read.Git.Run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
 	if err == nil && pins != "" && pins != hasPins {
 		w.pins = pins
 		w.specs = append(w.specs, pinRefs+":"+pinRefs)
@@ -72,7 +72,7 @@ func (r *Repo) restPushed(w rest, out string, err error) {
 	if err != nil {
 		for name, is := range refReports(out) {
 			switch name {
-			case r.ref():
+			case r.read.Ref():
 				continue // what became of the commits is known
 			case notesRef:
 				notes = is.taken() // else others have written some, which are joined before the next push
@@ -126,7 +126,7 @@ func (r *Repo) pushRestBy(ctx context.Context, k permit) (overtaken bool) {
 		return false
 	}
 	defer k.end(true)
-	out, err := r.git.Run(ctx, append([]string{"push", "--quiet", "--porcelain", "--no-verify", "--", r.opt.Remote}, w.specs...)...)
+	out, err := r.read.Git.Run(ctx, append([]string{"push", "--quiet", "--porcelain", "--no-verify", "--", r.opt.Remote}, w.specs...)...)
 	notes := reportOf(out, notesRef)
 	overtaken = err != nil && (notes.byGit() || notes.overtaken())
 	switch {
@@ -203,7 +203,7 @@ func (r *Repo) joinNotes(ctx context.Context) error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	name, mail, _ := strings.Cut(git.Ident(r.opt.Author, r.opt.Author), " <")
-	if _, err := r.git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
+	if _, err := r.read.Git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
 		"notes", "--ref="+notesRef, "merge", "--quiet", "--strategy=union", fetchedNotes); err != nil {
 		return fmt.Errorf("join notes: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -44,12 +46,12 @@ func packMany(tb testing.TB, dir string, n int, parent string, where func(i int)
 		folders[path.Dir(at)] = append(folders[path.Dir(at)], git.Entry{Mode: git.ModeDir, Name: path.Base(at), Hash: pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeFile, Name: "vnf.yaml", Hash: file}}))})
 	}
 	for _, at := range slices.Sorted(maps.Keys(folders)) {
-		if at != instancesDir {
-			folders[instancesDir] = append(folders[instancesDir], git.Entry{Mode: git.ModeDir, Name: path.Base(at), Hash: pack.Add(git.KindTree, git.EncodeTree(folders[at]))})
+		if at != read.InstancesDir {
+			folders[read.InstancesDir] = append(folders[read.InstancesDir], git.Entry{Mode: git.ModeDir, Name: path.Base(at), Hash: pack.Add(git.KindTree, git.EncodeTree(folders[at]))})
 		}
 	}
-	top := pack.Add(git.KindTree, git.EncodeTree(folders[instancesDir]))
-	root := pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: instancesDir, Hash: top}}))
+	top := pack.Add(git.KindTree, git.EncodeTree(folders[read.InstancesDir]))
+	root := pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: read.InstancesDir, Hash: top}}))
 	commit := pack.Add(git.KindCommit, git.EncodeCommit(root, parent, "", "p <p>", time.Unix(1767323046, 0), "Many\n"))
 	if err := pack.Write(dir, tb.TempDir()); err != nil {
 		tb.Fatal(err)
@@ -78,7 +80,7 @@ func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
 			if rev.Dir != where(1) {
 				t.Errorf("the write is at %s", rev.Dir)
 			}
-			problems, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: first, New: rev.Commit}}, PushPolicy{})
+			problems, err := r.check.CheckPush(t.Context(), []check.RefUpdate{{Ref: "refs/heads/main", Old: first, New: rev.Commit}}, check.PushPolicy{})
 			if err != nil || len(problems) > 0 {
 				t.Errorf("a push of that would be refused: %v, %v", problems, err)
 			}
@@ -100,7 +102,7 @@ func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
 	r := withHook(t)
 	mustWrite(t, r, testID(0), "instances/there", 1)
 	dir := clone(t, r)
-	for i := range 3 * fewClaims {
+	for i := range 3 * check.FewClaims {
 		put(t, dir, fmt.Sprintf("instances/new/%d/vnf.yaml", i), vnfFile(testID(i+1), 1))
 	}
 	put(t, dir, "instances/new/twice/vnf.yaml", vnfFile(testID(0), 1))
@@ -121,7 +123,7 @@ func TestAllInstancesOfALargeNetworkAreReadWithoutParsingThemAgain(t *testing.T)
 	list := r.List()
 	allocs := testing.AllocsPerRun(1, func() {
 		for _, rev := range list {
-			if _, err := r.Read(t.Context(), rev); err != nil {
+			if _, err := r.read.Read(t.Context(), rev); err != nil {
 				t.Fatal(err)
 			}
 		}

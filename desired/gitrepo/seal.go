@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/internal/signed"
 )
@@ -29,7 +30,7 @@ func (r *Repo) seal(parts ...string) string {
 
 // encode makes the commit of a write, sealed where there is a key. Others are merged by it.
 func (r *Repo) encode(tree, parent string, w desired.Write, others ...string) []byte {
-	text := message(w)
+	text := message.Of(w)
 	if len(r.opt.Key) > 0 && len(w.Trailers) == 0 {
 		text += "\n" // before the trailers
 	}
@@ -43,9 +44,9 @@ func (r *Repo) encode(tree, parent string, w desired.Write, others ...string) []
 // Sealed says whether Jibe made the commit, with this installation's key: whoever else writes
 // the same words into a message can't seal them.
 func (r *Repo) Sealed(ctx context.Context, commit string) (bool, error) {
-	data, err := r.objects.Get(ctx, git.KindCommit, commit)
+	data, err := r.read.Objects.Get(ctx, git.KindCommit, commit)
 	if err != nil {
-		return false, r.damaged("commit "+commit, err)
+		return false, r.read.Damaged("commit "+commit, err)
 	}
 	return r.sealed(data), nil
 }
@@ -71,6 +72,6 @@ func (r *Repo) sealed(data []byte) bool {
 // claimsSeal says whether a commit looks like one of Jibe's. Anybody can have it look so: it is for
 // who has no key and only looks.
 func claimsSeal(commit []byte) bool {
-	_, trailers := said(signed.Unsigned(commit))
+	_, trailers := message.Said(signed.Unsigned(commit))
 	return trailers[strings.TrimSuffix(sealTrailer, ": ")] != ""
 }

@@ -3,12 +3,15 @@ package gitrepo
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -29,7 +32,7 @@ func (c *committer) change(files map[string]string) {
 	c.Helper()
 
 	c.edit(files)
-	c.push("Change " + strings.Join(sortedKeys(files), ", "))
+	c.push("Change " + strings.Join(slices.Sorted(maps.Keys(files)), ", "))
 }
 
 // edit writes files; "" removes one, or a folder.
@@ -215,7 +218,7 @@ func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(sortedKeys(s.VIMs), " "); got != "a b c e" || s.DefaultVIM() != "c" || s.VIMs["b"].Default || s.VIMs["c"].ID != "c2" {
+		if got := strings.Join(slices.Sorted(maps.Keys(s.VIMs)), " "); got != "a b c e" || s.DefaultVIM() != "c" || s.VIMs["b"].Default || s.VIMs["c"].ID != "c2" {
 			t.Errorf("VIMs %s, default %s", got, s.DefaultVIM())
 		}
 		if len(s.Repositories) != 1 || s.Repositories[0].URL != "one.git" {
@@ -379,9 +382,9 @@ func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *
 			old := person.commit("Begin")
 			person.edit(tc.change)
 			next := person.commit("Change")
-			r := newReader(git.Runner{Dir: dir}, "main", 1<<20)
+			r := check.New(read.New(git.Runner{Dir: dir}, "main", 1<<20))
 			defer r.Close()
-			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{Options: []string{"terminate=2", "terminate=4"}})
+			ps, err := r.CheckPush(t.Context(), []check.RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, check.PushPolicy{Options: []string{"terminate=2", "terminate=4"}})
 			if err != nil {
 				t.Fatal(err)
 			}

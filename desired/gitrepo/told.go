@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -42,12 +40,12 @@ func (r *Repo) Since(ctx context.Context, since, tip string, most int) (list []S
 		if c == "" {
 			continue
 		}
-		if _, err := r.resolve(ctx, c+"^{commit}"); err != nil {
+		if _, err := r.read.Resolve(ctx, c+"^{commit}"); err != nil {
 			return nil, false, err
 		}
 	}
 	args := append([]string{"log", fmt.Sprintf("-n%d", most+1), "--topo-order", "--format=%H %P"}, revs...)
-	out, err := r.git.Run(ctx, append(args, "--")...)
+	out, err := r.read.Git.Run(ctx, append(args, "--")...)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: log: %w", desired.ErrUnavailable, err)
 	}
@@ -60,12 +58,12 @@ func (r *Repo) Since(ctx context.Context, since, tip string, most int) (list []S
 		if len(f) > 1 {
 			s.Parent = f[1]
 		}
-		data, err := r.objects.Get(ctx, git.KindCommit, s.Commit)
+		data, err := r.read.Objects.Get(ctx, git.KindCommit, s.Commit)
 		if err != nil {
-			return nil, false, r.damaged("commit "+s.Commit, err)
+			return nil, false, r.read.Damaged("commit "+s.Commit, err)
 		}
 		if s.Own = r.sealed(data); s.Own && len(f) <= 2 { // a merge has landed what somebody asks for
-			_, trailers := said(data)
+			_, trailers := message.Said(data)
 			s.FillsIn, s.OfRollout = fillsIn(trailers), trailers[desired.TrailerRollout] != ""
 		}
 		list = append(list, s)
@@ -73,36 +71,12 @@ func (r *Repo) Since(ctx context.Context, since, tip string, most int) (list []S
 	return list, false, nil
 }
 
-// RolloutsChanged returns the names of the rollouts whose files one commit has otherwise than another, in
-// order; before "" has none. Those that are gone, or that it aborts, aren't named.
-func (r *Reader) RolloutsChanged(ctx context.Context, before, after string) (names []string, err error) {
-	t := &Touched{}
-	p := pair{}
-	if p.before, err = r.rootOf(ctx, before); err == nil {
-		p.after, err = r.rootOf(ctx, after)
-	}
-	if err == nil {
-		err = r.touchedOutside(ctx, p, "", t)
-	}
-	if err != nil {
-		return nil, notFound(err)
-	}
-	files, err := r.Rollouts(ctx, after, t)
-	for _, file := range slices.Sorted(maps.Keys(files)) {
-		if ro, err := desired.ParseRollout(file, []byte(files[file])); err == nil && ro.State == desired.RolloutAborted {
-			continue
-		}
-		names = append(names, strings.TrimSuffix(path.Base(file), ".yaml"))
-	}
-	return names, err
-}
-
 // Reaches is [Repo.Has], where nothing is reached from a tip that this repository doesn't have: one
 // of a history that was cut or rewritten.
 func (r *Repo) Reaches(ctx context.Context, tip, commit string) (bool, error) {
 	has, err := r.Has(ctx, tip, commit)
 	if err != nil && ctx.Err() == nil {
-		if _, gone := r.resolve(ctx, tip+"^{commit}"); errors.Is(gone, desired.ErrNotFound) {
+		if _, gone := r.read.Resolve(ctx, tip+"^{commit}"); errors.Is(gone, desired.ErrNotFound) {
 			return false, nil
 		}
 	}
@@ -116,19 +90,19 @@ func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
 	defer r.reviewing.Unlock()
 	ref := "refs/heads/" + name
 	if ok, err := r.canBe(ctx, ref); err != nil {
-		return "", fmt.Errorf("branch %q: %w", clip(name), err)
+		return "", fmt.Errorf("branch %q: %w", message.Clip(name), err)
 	} else if !ok {
-		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, message.Clip(name))
 	}
 	tip, err := r.remoteRef(ctx, ref)
 	if err == nil && tip == "" {
-		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, message.Clip(name))
 	}
 	if err != nil {
 		return "", err
 	}
 	if tip, err = r.fetch(ctx, ref, fetchedReview, transferTimeout); err == nil && !git.IsHash(tip) {
-		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, message.Clip(name))
 	}
 	return tip, err
 }
@@ -139,7 +113,7 @@ func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
 func (r *Repo) OwnBranches(ctx context.Context, prefix string, of func(operation string) (bool, error)) (names []string, err error) {
 	listing, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
-	out, err := r.git.Run(listing, "ls-remote", "--quiet", "--", r.opt.Remote, "refs/heads/"+prefix+"*")
+	out, err := r.read.Git.Run(listing, "ls-remote", "--quiet", "--", r.opt.Remote, "refs/heads/"+prefix+"*")
 	if err != nil {
 		return nil, fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
 	}
@@ -162,7 +136,7 @@ func (r *Repo) OwnBranches(ctx context.Context, prefix string, of func(operation
 		if err != nil {
 			return nil, err
 		}
-		data, err := r.objects.Get(ctx, git.KindCommit, tip)
+		data, err := r.read.Objects.Get(ctx, git.KindCommit, tip)
 		if err != nil {
 			return nil, fmt.Errorf("branch %s: %w", name, err)
 		}
@@ -176,13 +150,13 @@ func (r *Repo) OwnBranches(ctx context.Context, prefix string, of func(operation
 // RemoveBranch removes a branch of the remote, whoever has moved it; that is done where it isn't there.
 func (r *Repo) RemoveBranch(ctx context.Context, name string) error {
 	ref := "refs/heads/" + name
-	if ref == r.ref() {
+	if ref == r.read.Ref() {
 		return fmt.Errorf("remove branch %s: it is the one that runs", name)
 	}
 	if ok, err := r.canBe(ctx, ref); err != nil {
-		return fmt.Errorf("remove branch %s: %w", clip(name), err)
+		return fmt.Errorf("remove branch %s: %w", message.Clip(name), err)
 	} else if !ok {
-		return fmt.Errorf("remove branch %q: there can be none", clip(name))
+		return fmt.Errorf("remove branch %q: there can be none", message.Clip(name))
 	}
 	tip, err := r.remoteRef(ctx, ref)
 	if err != nil || tip == "" {

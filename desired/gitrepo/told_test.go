@@ -105,12 +105,12 @@ func TestTheRolloutsThatACommitDefinesAreNamed(t *testing.T) {
 		if err := r.Fetch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := r.RolloutsChanged(t.Context(), before, after); err != nil || !slices.Equal(got, test.want) {
+		if got, err := r.read.RolloutsChanged(t.Context(), before, after); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, %v", test.name, got, err)
 		}
 		before = after
 	}
-	if _, err := r.RolloutsChanged(t.Context(), before, strings.Repeat("1", 40)); !errors.Is(err, desired.ErrNotFound) {
+	if _, err := r.read.RolloutsChanged(t.Context(), before, strings.Repeat("1", 40)); !errors.Is(err, desired.ErrNotFound) {
 		t.Errorf("of a commit that isn't there: %v", err)
 	}
 }

@@ -3,10 +3,12 @@ package gitrepo
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -14,18 +16,18 @@ import (
 func treeOf(t *testing.T, r *Repo, files map[string]string) string {
 	t.Helper()
 	var list strings.Builder
-	for _, name := range sortedKeys(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		mode, text := "100644", files[name]
 		if to, ok := strings.CutPrefix(text, "link:"); ok {
 			mode, text = "120000", to
 		}
-		hash, err := r.git.RunInput(t.Context(), text, "hash-object", "-w", "--stdin")
+		hash, err := r.read.Git.RunInput(t.Context(), text, "hash-object", "-w", "--stdin")
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&list, "%s %s\t%s\n", mode, strings.TrimSpace(hash), name)
 	}
-	index := r.git
+	index := r.read.Git
 	index.Env = []string{"GIT_INDEX_FILE=" + t.TempDir() + "/index"}
 	if _, err := index.RunInput(t.Context(), list.String(), "update-index", "--index-info"); err != nil && list.Len() > 0 {
 		t.Fatal(err)
@@ -83,7 +85,7 @@ func TestWhatAPushTouchesIsAllThatDiffers(t *testing.T) {
 			}
 			after := treeOf(t, r, files)
 			for _, way := range [][2]string{{before, after}, {after, before}} {
-				got, err := r.Touched(t.Context(), way[0], way[1])
+				got, err := r.read.Touched(t.Context(), way[0], way[1])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +104,7 @@ func TestAFewTreesThatUnfoldToBillionsAreNotWalked(t *testing.T) {
 	t.Parallel()
 
 	r := openRepo(t, Options{})
-	blob, err := r.git.RunInput(t.Context(), "x", "hash-object", "-w", "--stdin")
+	blob, err := r.read.Git.RunInput(t.Context(), "x", "hash-object", "-w", "--stdin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func TestAFewTreesThatUnfoldToBillionsAreNotWalked(t *testing.T) {
 		for i := range 100 {
 			fmt.Fprintf(&list, "%s\t%02d\n", entry, i)
 		}
-		out, err := r.git.RunInput(t.Context(), list.String(), "mktree")
+		out, err := r.read.Git.RunInput(t.Context(), list.String(), "mktree")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,13 +123,13 @@ func TestAFewTreesThatUnfoldToBillionsAreNotWalked(t *testing.T) {
 		entry = "040000 tree " + tree
 	}
 	for _, top := range []string{"instances", "docs"} {
-		root, err := r.git.RunInput(t.Context(), entry+"\t"+top+"\n", "mktree")
+		root, err := r.read.Git.RunInput(t.Context(), entry+"\t"+top+"\n", "mktree")
 		if err != nil {
 			t.Fatal(err)
 		}
 		commit := runGit(t, r.opt.Dir, "commit-tree", "-m", "x", strings.TrimSpace(root))
-		got, err := r.Touched(t.Context(), "", commit)
-		if top == "instances" && !errors.Is(err, errUnfolds) {
+		got, err := r.read.Touched(t.Context(), "", commit)
+		if top == "instances" && !errors.Is(err, read.ErrUnfolds) {
 			t.Errorf("got %v", err)
 		}
 		if top == "docs" && (err != nil || len(got.Outside) != 100) {

@@ -3,6 +3,8 @@ package gitrepo
 import (
 	"context"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 )
 
 // turnPatience is how long a batch waits for its turn before it is tried without one, beside the
@@ -77,7 +79,7 @@ func (r *Repo) takeTurn() (turn, error) {
 	var err error
 	if t.permit, err = r.pace.wait(r.ctx); err != nil {
 		t.end()
-		return turn{}, errClosed
+		return turn{}, objects.ErrClosed
 	}
 	t.began = time.Now()
 	// An error is in Health, and the push meets it again.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -50,9 +52,9 @@ func (s *seal) trust(names ...string) {
 	}
 }
 
-func (s *seal) verification() *Verification {
+func (s *seal) verification() *check.Verification {
 	s.Helper()
-	v, err := NewVerification(s.file, bytes.Repeat([]byte{1}, 32))
+	v, err := check.NewVerification(s.file, bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func levelOf(tb testing.TB, r *Repo, id string) int {
 	if !ok {
 		return -1
 	}
-	in, err := r.Read(tb.Context(), rev)
+	in, err := r.read.Read(tb.Context(), rev)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 	held := func(what, want string) {
 		t.Helper()
 		err := pulled()
-		if !errors.Is(err, ErrUnverified) || !errors.Is(err, errHeld) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, check.ErrUnverified) || !errors.Is(err, errHeld) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", what, err, want)
 		}
 		if h := r.Health(); h == nil || !strings.Contains(h.Error(), want) {
@@ -121,7 +123,7 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 		if r.Head() != good || levelOf(t, r, id) != 1 {
 			t.Errorf("%s: it is obeyed", what)
 		}
-		if _, err := r.Accept(t.Context(), ""); !errors.Is(err, ErrUnverified) {
+		if _, err := r.Accept(t.Context(), ""); !errors.Is(err, check.ErrUnverified) {
 			t.Errorf("%s: a person may accept it: %v", what, err)
 		}
 		_, err = r.Write(t.Context(), desired.Write{Instance: id, Dir: flatDir(id), Subject: "Scale", Change: setLevel(id, 9)})
@@ -197,16 +199,16 @@ func TestARemotesCommitsAreObeyedOnlyWhereEachIsSigned(t *testing.T) {
 	runGit(t, work, "reset", "-q", "--hard", "origin/main")
 	s.change(work, id, 7, "alice")
 	push()
-	if err := pulled(); !errors.Is(err, ErrUnverified) || levelOf(t, r, id) != 6 {
+	if err := pulled(); !errors.Is(err, check.ErrUnverified) || levelOf(t, r, id) != 6 {
 		t.Errorf("by a key that was taken away: %v, level %d", err, levelOf(t, r, id))
 	}
 	if err := os.Remove(s.file); err != nil {
 		t.Fatal(err)
 	}
-	if err := pulled(); !errors.Is(err, ErrUnverified) {
+	if err := pulled(); !errors.Is(err, check.ErrUnverified) {
 		t.Errorf("without the file of keys: %v", err)
 	}
-	if _, err := Open(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "new.git"), Remote: forge, Verify: &Verification{file: s.file}}); !errors.Is(err, ErrUnverified) {
+	if _, err := Open(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "new.git"), Remote: forge, Verify: &check.Verification{File: s.file}}); !errors.Is(err, check.ErrUnverified) {
 		t.Errorf("a first start without keys: %v", err)
 	}
 }
@@ -230,9 +232,9 @@ func TestAPushIsRefusedWhoseCommitsAreNotAllSigned(t *testing.T) {
 	check := func() []*desired.Problem {
 		t.Helper()
 		runGit(t, work, "push", "-q", "-f", "--no-verify", filepath.Join(s.dir, "quarantine.git"), "HEAD:main")
-		reader := newReader(git.Runner{Dir: filepath.Join(s.dir, "quarantine.git")}, "main", 1<<20)
+		reader := read.New(git.Runner{Dir: filepath.Join(s.dir, "quarantine.git")}, "main", 1<<20)
 		defer reader.Close()
-		ps, _, err := reader.CheckSigned(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: r.Head(), New: tipOf(t, work)}}, s.file)
+		ps, _, err := check.New(reader).CheckSigned(t.Context(), []check.RefUpdate{{Ref: "refs/heads/main", Old: r.Head(), New: tipOf(t, work)}}, s.file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (r *Repo) Versions(ctx context.Context, file string, since time.Time, most 
 	if !since.IsZero() {
 		args = append(args, "--since="+since.UTC().Format(time.RFC3339))
 	}
-	out, err := r.git.Run(ctx, append(args, head, "--", file)...)
+	out, err := r.read.Git.Run(ctx, append(args, head, "--", file)...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: versions of %s: %w", desired.ErrUnavailable, file, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 )
 
 // watcher is one Watch: what changed since its last callback.
@@ -41,7 +43,7 @@ func (r *Repo) Watch(ctx context.Context, changed func(ids []string, settingsCha
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.ctx.Done():
-			return errClosed
+			return objects.ErrClosed
 		case <-w.wake:
 		}
 		r.mu.Lock()

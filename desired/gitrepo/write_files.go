@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -43,8 +44,8 @@ func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []de
 		}
 		var now []byte
 		if found && e.IsFile() {
-			if now, err = r.objects.Get(ctx, git.KindBlob, e.Hash); err != nil {
-				return fmt.Errorf("%w: %w", desired.ErrUnavailable, r.damaged(file, err))
+			if now, err = r.read.Objects.Get(ctx, git.KindBlob, e.Hash); err != nil {
+				return fmt.Errorf("%w: %w", desired.ErrUnavailable, r.read.Damaged(file, err))
 			}
 		}
 		next, err := change(now)
@@ -62,7 +63,7 @@ func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []de
 
 // setFile puts a file at a path.
 func setFile(ed *git.TreeEditor, p string, data []byte) error {
-	if err := checkPath(p); err != nil {
+	if err := check.CheckPath(p); err != nil {
 		return err
 	}
 	e, found, err := ed.EntryAt(p)
@@ -122,14 +123,14 @@ func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.
 	r.mu.RLock()
 	head, root := r.head, r.root
 	r.mu.RUnlock()
-	ed := r.editTrees(ctx, root, nil, git.NewPack())
+	ed := r.read.EditTrees(ctx, root, nil, git.NewPack())
 	if err := edit(ed); err != nil {
 		return "", err
 	}
 	if ed.Root() == root {
 		return "", nil
 	}
-	commit = ed.Pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(ed.Root(), head, w)))
+	commit = ed.Pack.Add(git.KindCommit, r.opt.Verify.Sign(r.encode(ed.Root(), head, w)))
 	if err := r.land(ctx, ed.Pack, commit, head, with, k); err != nil {
 		return "", err
 	}

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -19,7 +22,7 @@ import (
 // returns when it is durable. Each instance is compared and swapped by itself: its Change sees the
 // directory where the branch stands, and one that refuses drops out. Else it is as [Repo.Write].
 func (r *Repo) WriteMany(ctx context.Context, w desired.WriteMany) (desired.Written, error) {
-	if w.Change == nil || oneLine(w.Subject) == "" {
+	if w.Change == nil || message.Line(w.Subject) == "" {
 		return desired.Written{}, errors.New("write many instances: a change of the files and a subject are needed")
 	}
 	if err := ctx.Err(); err != nil {
@@ -80,7 +83,7 @@ func (b *batch) applyMany(w *desired.WriteMany) (desired.Written, error) {
 		}
 		p.next.Commit = out.Commit
 		out.Done[i].After = p.next
-		p.slot.rev = p.next
+		p.slot.Rev = p.next
 		b.record(p.next.Instance, p.slot)
 	}
 	return out, nil
@@ -91,8 +94,8 @@ func (b *batch) applyMany(w *desired.WriteMany) (desired.Written, error) {
 func (b *batch) changeFiles(w *desired.WriteMany, done []desired.Revised) (map[string]git.Entry, error) {
 	now, entries := map[string][]byte{}, map[string]git.Entry{}
 	for _, name := range w.Files {
-		if path.Clean(name) != name || !strings.HasPrefix(name, desired.RolloutDir+"/") || checkPath(name) != nil {
-			return nil, fmt.Errorf("%q is no file below %s/", clip(name), desired.RolloutDir)
+		if path.Clean(name) != name || !strings.HasPrefix(name, desired.RolloutDir+"/") || check.CheckPath(name) != nil {
+			return nil, fmt.Errorf("%q is no file below %s/", message.Clip(name), desired.RolloutDir)
 		}
 		e, found, err := b.EntryAt(name)
 		if err != nil {
@@ -105,7 +108,7 @@ func (b *batch) changeFiles(w *desired.WriteMany, done []desired.Revised) (map[s
 			return nil, fmt.Errorf("%s is a folder", name)
 		}
 		if now[name], err = b.blob(e.Hash); err != nil {
-			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(name, err))
+			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.read.Damaged(name, err))
 		}
 		entries[name] = git.Entry{Mode: e.Mode, Hash: e.Hash}
 	}
@@ -122,7 +125,7 @@ func (b *batch) changeFiles(w *desired.WriteMany, done []desired.Revised) (map[s
 		case data == nil && had:
 			out[name] = git.Entry{}
 		case data == nil || had && bytes.Equal(old, data):
-		case len(data) > maxObject:
+		case len(data) > objects.MaxObject:
 			return nil, fmt.Errorf("write %s: %w: %d bytes", name, git.ErrTooLarge, len(data))
 		default:
 			e.Hash = b.Pack.Add(git.KindBlob, data)
@@ -140,7 +143,7 @@ func (b *batch) blob(hash string) ([]byte, error) {
 			return o.Data, nil
 		}
 	}
-	return b.r.objects.Get(b.ctx, git.KindBlob, hash)
+	return b.r.read.Objects.Get(b.ctx, git.KindBlob, hash)
 }
 
 // Moved returns a channel that is closed when head moves on from where it is now.
@@ -151,35 +154,10 @@ func (r *Repo) Moved() <-chan struct{} {
 }
 
 // RolloutFiles are the files of rollouts and their ledgers at head, by path, with the hashes of
-// their contents ([Reader.Content]).
+// their contents ([read.Reader.Content]).
 func (r *Repo) RolloutFiles(ctx context.Context) (map[string]string, error) {
 	r.mu.RLock()
 	root := r.root
 	r.mu.RUnlock()
-	return r.rolloutFiles(ctx, root)
-}
-
-func (r *Reader) rolloutFiles(ctx context.Context, root string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, dir := range []string{desired.RolloutDir, desired.RolloutStateDir} {
-		entries, err := r.settingsIn(ctx, root, dir)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			if e.IsFile() {
-				out[path.Join(dir, e.Name)] = e.Hash
-			}
-		}
-	}
-	return out, nil
-}
-
-// Content is that of the file with the hash.
-func (r *Reader) Content(ctx context.Context, hash string) ([]byte, error) {
-	data, err := r.objects.Get(ctx, git.KindBlob, hash)
-	if err != nil {
-		return nil, notFound(r.damaged("file "+hash, err))
-	}
-	return data, nil
+	return r.read.RolloutFiles(ctx, root)
 }

@@ -59,7 +59,7 @@ func TestManyInstancesAndTheLedgerAreOneCommitAndWhatMovedDropsOut(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err := again.Content(t.Context(), files[ledgerName]); err != nil || string(data) != "19\n" {
+	if data, err := again.read.Content(t.Context(), files[ledgerName]); err != nil || string(data) != "19\n" {
 		t.Fatalf("the ledger is %q (%v)", data, err)
 	}
 	for n := range 20 {
@@ -68,7 +68,7 @@ func TestManyInstancesAndTheLedgerAreOneCommitAndWhatMovedDropsOut(t *testing.T)
 		if here.Tree != there.Tree || here.Tree == "" {
 			t.Fatalf("instance %d is at %+v, and git has %+v", n, here, there)
 		}
-		in, err := r.Read(t.Context(), here)
+		in, err := r.read.Read(t.Context(), here)
 		if want := map[bool]int{true: 7, false: 2}[n == 3]; err != nil || in.Levels["vdu1_aspect"] != want {
 			t.Fatalf("instance %d: %v, %v", n, in, err)
 		}
@@ -156,13 +156,13 @@ func TestWritesOfManyRaceWithRequestsAndPushesAndLoseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := r.Content(t.Context(), files[ledgerName])
+	data, err := r.read.Content(t.Context(), files[ledgerName])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range instances {
 		rev, _ := r.Lookup(testID(n))
-		in, err := r.Read(t.Context(), rev)
+		in, err := r.read.Read(t.Context(), rev)
 		if err != nil {
 			t.Fatal(err)
 		}

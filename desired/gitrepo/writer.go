@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -54,7 +56,7 @@ func (q *writer) put(p *pending) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return errClosed
+		return objects.ErrClosed
 	}
 	q.queue = append(q.queue, p)
 	q.signal()
@@ -119,7 +121,7 @@ func (q *writer) isClosed() bool {
 // caller learns what happened. Change runs on the writer's goroutine and mustn't
 // call Write.
 func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, error) {
-	if w.Instance == "" || w.Change == nil || oneLine(w.Subject) == "" {
+	if w.Instance == "" || w.Change == nil || message.Line(w.Subject) == "" {
 		return desired.Revision{}, fmt.Errorf("write instance %q: the instance, a change and a subject are needed", w.Instance)
 	}
 	if err := ctx.Err(); err != nil {
@@ -228,7 +230,7 @@ func (r *Repo) pushAgain(ctx context.Context, ps []*pending) (permit, error) {
 	r.settleLeft(ctx)
 	k, err := r.nextPush(r.ctx, ps...)
 	if err != nil {
-		return permit{}, errClosed
+		return permit{}, objects.ErrClosed
 	}
 	return k, nil
 }
@@ -354,7 +356,7 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, w
 // land makes a pack durable and moves the branch, the remote's first, from one
 // commit to another. Nothing is visible before the ref moves.
 func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, with rest, k permit) error {
-	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
+	if err := pack.Write(r.opt.Dir, objects.OwnDir(r.opt.Dir)); err != nil {
 		return fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, to, err)
 	}
 	r.maint.packs.Add(1)
@@ -368,7 +370,7 @@ func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, with r
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	err := r.refs.Move(ctx, r.ref(), to, from)
+	err := r.refs.Move(ctx, r.read.Ref(), to, from)
 	if err != nil && r.opt.Remote != "" {
 		return r.sent.open(to, from, err) // it is there, and the mirror has to follow
 	}
@@ -381,7 +383,7 @@ func (b *batch) prefetch(ps []*pending) {
 	var trees []string
 	add := func(instance string) {
 		if s, ok := b.lookup(instance); ok {
-			trees = append(trees, s.rev.Tree)
+			trees = append(trees, s.Rev.Tree)
 		}
 	}
 	for _, p := range ps {
@@ -398,7 +400,7 @@ func (b *batch) prefetch(ps []*pending) {
 	}
 	var blobs []string
 	ignore := func(int, []byte, error) error { return nil }
-	err := b.r.objects.Each(b.ctx, git.KindTree, trees, func(_ int, data []byte, err error) error {
+	err := b.r.read.Objects.Each(b.ctx, git.KindTree, trees, func(_ int, data []byte, err error) error {
 		if t, perr := git.ParseTree(data); err == nil && perr == nil {
 			for _, e := range t.Entries() {
 				if e.IsFile() {
@@ -409,7 +411,7 @@ func (b *batch) prefetch(ps []*pending) {
 		return nil
 	})
 	if err == nil {
-		_ = b.r.objects.Each(b.ctx, git.KindBlob, blobs, ignore) // the write itself reports what can't be read
+		_ = b.r.read.Objects.Each(b.ctx, git.KindBlob, blobs, ignore) // the write itself reports what can't be read
 	}
 }
 
@@ -418,14 +420,14 @@ func (r *Repo) adopt(b *batch) {
 	r.mu.Lock()
 	touched := map[string]struct{}{}
 	for _, dir := range b.order {
-		if old := r.index.byDir.get(dir); old != nil && old.rev.Instance != "" {
-			touched[old.rev.Instance] = struct{}{}
+		if old := r.index.ByDir.Get(dir); old != nil && old.Rev.Instance != "" {
+			touched[old.Rev.Instance] = struct{}{}
 		}
 		if s := b.slots[dir]; s != nil {
-			touched[s.rev.Instance] = struct{}{}
-			r.index.put(s)
+			touched[s.Rev.Instance] = struct{}{}
+			r.index.Put(s)
 		} else {
-			r.index.remove(dir)
+			r.index.Remove(dir)
 		}
 	}
 	r.setHeadLocked(b.parent, b.Root(), r.settings)

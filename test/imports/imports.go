@@ -69,6 +69,22 @@ func Rules() []Rule {
 			Why: "when work may begin is a function of rules and a time, and needs nothing to run",
 		},
 		{
+			From: []string{"desired/gitrepo/message", "desired/gitrepo/objects"}, Never: []string{"desired/gitrepo", "desired/gitrepo/read", "desired/gitrepo/check"},
+			Why: "commits, trees and files are read without knowing what they mean",
+		},
+		{
+			From: []string{"desired/gitrepo/objects"}, Never: []string{"desired/gitrepo/message"},
+			Why: "an object is read whatever a commit says",
+		},
+		{
+			From: []string{"desired/gitrepo/read"}, Never: []string{"desired/gitrepo", "desired/gitrepo/check"},
+			Why: "a commit is read in one way by the server, the push hook and the command line, without knowing who judges it or what writes",
+		},
+		{
+			From: []string{"desired/gitrepo/check", "admission/..."}, Never: []string{"desired/gitrepo"},
+			Why: "a push is judged by what reads alone: its hook must not reach what writes",
+		},
+		{
 			From: []string{"members"}, Never: []string{"app/...", "desired/...", "lcm/...", "reconciler/...", "drivers/...", "hooks/...", "sol/...", "vnfd/..."},
 			Why: "who serves the fleet is known by the store alone; what is done for an instance, and whether it may be, is decided above",
 		},
