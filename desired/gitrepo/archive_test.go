@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -175,40 +174,26 @@ func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
 	if err := Archive(t.Context(), opt.Dir, archive); err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{opt: CutOptions{Options: opt.withDefaults(), Archive: archive, Commits: 3}, git: git.Runner{Dir: opt.Dir}}
-	var err error
-	if c.tips, err = tips(t.Context(), c.git); err != nil {
-		t.Fatal(err)
-	}
-	first, _, err := c.first(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, shallow, err := c.boundary(t.Context(), first, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	work := filepath.Join(t.TempDir(), "work")
 	runGit(t, "", "clone", "-q", opt.Dir, work)
 	put(t, work, "README.md", []byte("read me"))
 	runGit(t, work, "add", "-A")
 	runGit(t, work, "commit", "-qm", "Read me")
-	open, err := c.refusePushes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := tryGit(work, "push", "origin", "main"); err == nil || !strings.Contains(out, "being archived") {
-		t.Errorf("a push meanwhile: %v\n%s", err, out)
-	}
-	if err := open(); err != nil {
-		t.Fatal(err)
-	}
-	// It is cut short after each of its steps, and the server runs in between.
-	for _, step := range []func() error{
-		func() error { shallow, err = c.keep(t.Context(), kept, shallow); return err },
-		func() error { return c.graft(t.Context(), nil, shallow) },
-	} {
-		if err := step(); err != nil {
+	end := errors.New("the process ends")
+	// It is cut short before each of its steps, and the server runs in between.
+	for _, last := range []string{"choose", "graft", "drop"} {
+		_, err := Cut(t.Context(), CutOptions{Options: opt, Archive: archive, Commits: 3, step: func(name string) error {
+			if last == "choose" {
+				if out, err := tryGit(work, "push", "origin", "main"); err == nil || !strings.Contains(out, "being archived") {
+					t.Errorf("a push meanwhile: %v\n%s", err, out)
+				}
+			}
+			if name == last {
+				return end
+			}
+			return nil
+		}})
+		if !errors.Is(err, end) {
 			t.Fatal(err)
 		}
 		r := openRepo(t, opt)
@@ -218,6 +203,9 @@ func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		runGit(t, opt.Dir, "fsck", "--strict")
+		if err := Archive(t.Context(), opt.Dir, archive); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if !has(t, opt.Dir, revs[0].Commit) {
 		t.Error("it was removed too early for this test")

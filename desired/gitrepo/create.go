@@ -7,10 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
@@ -44,40 +41,6 @@ func repositoryConfig(proc string) [][2]string {
 		{"pack.writeReverseIndex", "false"},
 		{"repack.writeBitmaps", "false"},
 	}
-}
-
-var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
-
-// gitChecked is set once this process has found git to be new enough, so that it asks once for all its repositories.
-var gitChecked atomic.Bool
-
-// checkGitOnce is [checkGit] until that has succeeded.
-func checkGitOnce(ctx context.Context) error {
-	if gitChecked.Load() {
-		return nil
-	}
-
-	err := checkGit(ctx)
-	gitChecked.Store(err == nil)
-	return err
-}
-
-// checkGit refuses a git that is too old to sync what is pushed.
-func checkGit(ctx context.Context) error {
-	out, err := git.Runner{}.Run(ctx, "version")
-	if err != nil {
-		return fmt.Errorf("%w: run git: %w (install git 2.36 or newer)", desired.ErrUnavailable, err)
-	}
-	m := versionNumber.FindStringSubmatch(out)
-	if m == nil {
-		return fmt.Errorf("git version says %q", strings.TrimSpace(out))
-	}
-	major, _ := strconv.Atoi(m[1])
-	minor, _ := strconv.Atoi(m[2])
-	if major < 2 || major == 2 && minor < 36 {
-		return fmt.Errorf("git %s is too old: its core.fsync can't make a push durable (install git 2.36 or newer)", m[0])
-	}
-	return nil
 }
 
 // create makes the bare repository whole under another name and renames it, so
@@ -168,7 +131,7 @@ func asRestored(dir string) string {
 // prepare makes sure that dir is a bare repository that can be used, and makes
 // it on the first start.
 func prepare(ctx context.Context, dir string, opt Options) error {
-	if err := checkGitOnce(ctx); err != nil {
+	if err := objects.CheckGit(ctx); err != nil {
 		return err
 	}
 

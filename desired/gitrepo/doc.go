@@ -12,5 +12,6 @@
 // recover_*.go find after a start what head alone doesn't say.
 //
 // The rooms below know nothing of it: objects reads commits, trees and files, message what commits
-// say, read the desired state at any commit, check what a push hook asks.
+// say, read the desired state at any commit, check what a push hook asks,
+// archive the archive of old history.
 package gitrepo

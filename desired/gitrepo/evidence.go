@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/message"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -141,11 +142,11 @@ func (r *Repo) freshen(ctx context.Context) error {
 	if err := r.pull(ctx); err != nil {
 		return err
 	}
-	theirs, err := r.remoteRef(ctx, notesRef)
+	theirs, err := r.remoteRef(ctx, objects.NotesRef)
 	if err != nil {
 		return err
 	}
-	ours, err := git.ReadRef(r.opt.Dir, notesRef)
+	ours, err := git.ReadRef(r.opt.Dir, objects.NotesRef)
 	if err != nil || theirs == "" || theirs == ours {
 		return err
 	}
@@ -298,7 +299,7 @@ func (r *Repo) hasTree(ctx context.Context, commit string, rev desired.Revision)
 }
 
 func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {
-	at, err := git.ReadRef(r.opt.Dir, notesRef)
+	at, err := git.ReadRef(r.opt.Dir, objects.NotesRef)
 	if err != nil || at == "" || len(r.opt.Key) == 0 {
 		return err
 	}

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 )
 
 // CheckGit returns an error unless git is there and new enough.
-func CheckGit(ctx context.Context) error { return checkGit(ctx) }
+func CheckGit(ctx context.Context) error { return objects.CheckGitVersion(ctx) }
 
 // HookState says why the hook of the bare repository at dir isn't one that asks the server with
 // the socket, "" where it is.

@@ -225,7 +225,7 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			put(t, dir, "instances/vnf.yaml", []byte("nonsense"))
 		}, ref: "refs/heads/feature/x"},
 		{name: "a pin of Jibe's", edit: func(t *testing.T, dir string) {}, ref: "refs/jibe/packages/x", refuse: "Jibe's own"},
-		{name: "the notes of Jibe's", edit: func(t *testing.T, dir string) {}, ref: notesRef, refuse: "Jibe's own"},
+		{name: "the notes of Jibe's", edit: func(t *testing.T, dir string) {}, ref: objects.NotesRef, refuse: "Jibe's own"},
 	}
 	r := withHook(t)
 	for i := range 12 {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -15,7 +16,7 @@ func (r *Repo) breakLocks() error {
 	own, err := lockedBelow(r.opt.Dir, ownRefs)
 	var broken []string
 	errs := []error{err}
-	for _, ref := range append([]string{r.read.Ref(), notesRef}, own...) {
+	for _, ref := range append([]string{r.read.Ref(), objects.NotesRef}, own...) {
 		names, err := git.BreakStaleLocks(r.opt.Dir, ref)
 		broken, errs = append(broken, names...), append(errs, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -37,7 +38,7 @@ const (
 
 // count counts the packs of a repository.
 func (m *maintenance) count(gitDir string) {
-	packs, err := listPacks(gitDir)
+	packs, err := objects.ListPacks(gitDir)
 	if err != nil {
 		return // the next write says what is wrong
 	}

@@ -15,10 +15,6 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// notesRef holds the outcome of operations as notes on their commits:
-// git log --notes=jibe.
-const notesRef = "refs/notes/jibe"
-
 // maxNotes bounds the notes that wait while git can't be written; the oldest give way.
 const maxNotes = 1_000_000
 
@@ -226,7 +222,7 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack, all bool) *notesM
 	m := &notesMove{notes: due, sizes: map[string]int{}}
 	err = func() error {
 		var err error
-		if m.from, err = git.ReadRef(r.opt.Dir, notesRef); err != nil {
+		if m.from, err = git.ReadRef(r.opt.Dir, objects.NotesRef); err != nil {
 			return err
 		}
 		root, err := r.read.RootOf(ctx, m.from)
@@ -260,7 +256,7 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack, all bool) *notesM
 
 // notesBack lets notes wait that could not be written.
 func (r *Repo) notesBack(m *notesMove, err error) {
-	r.log.Warn("notes not written, they are tried again", "ref", notesRef, "error", errors.Join(err, r.notes.back(m.notes)))
+	r.log.Warn("notes not written, they are tried again", "ref", objects.NotesRef, "error", errors.Join(err, r.notes.back(m.notes)))
 }
 
 // appendNote adds lines to the note of one commit, wherever in git's fan-out it is, and returns
@@ -332,7 +328,7 @@ func (r *Repo) moveNotes(ctx context.Context, m *notesMove) {
 		return
 	}
 	if m.to != m.from {
-		if err := r.refs.Move(ctx, notesRef, m.to, m.from); err != nil {
+		if err := r.refs.Move(ctx, objects.NotesRef, m.to, m.from); err != nil {
 			if errors.Is(err, git.ErrRefLocked) { // by a git that a crash ended, perhaps
 				err = errors.Join(err, r.breakLocks())
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
@@ -31,7 +32,7 @@ func (r *Repo) readNote(ctx context.Context, blob string) ([]byte, error) {
 
 // noteBlob is the object that holds the note of a commit, "" where it has none.
 func (r *Repo) noteBlob(ctx context.Context, commit string) (string, error) {
-	at, err := git.ReadRef(r.opt.Dir, notesRef)
+	at, err := git.ReadRef(r.opt.Dir, objects.NotesRef)
 	if err != nil || at == "" {
 		return "", err
 	}

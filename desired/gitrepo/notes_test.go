@@ -51,7 +51,7 @@ func TestTheNoteOfACommitThatBeganVeryManyOperationsIsWrittenAFewTimes(t *testin
 		t.Errorf("the note has %d lines, want %d", len(got), len(want))
 	}
 	small := largeNote/len(want[0])/step + 1
-	if times, err := strconv.Atoi(runGit(t, r.opt.Dir, "rev-list", "--count", notesRef)); err != nil || times > small+30 {
+	if times, err := strconv.Atoi(runGit(t, r.opt.Dir, "rev-list", "--count", objects.NotesRef)); err != nil || times > small+30 {
 		t.Errorf("it was written %d times (%v)", times, err)
 	}
 	if exists(r.notes.journal.name) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -205,7 +206,7 @@ func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
 	for name, refuse := range map[string]func(t *testing.T, dir string, r *Repo){
 		"others have written some": func(t *testing.T, dir string, _ *Repo) {
 			tree := runGit(t, dir, "write-tree")
-			runGit(t, dir, "update-ref", notesRef, runGit(t, dir, "commit-tree", "-m", "notes", tree))
+			runGit(t, dir, "update-ref", objects.NotesRef, runGit(t, dir, "commit-tree", "-m", "notes", tree))
 		},
 		"the ref is hidden": func(t *testing.T, dir string, _ *Repo) {
 			runGit(t, dir, "config", "receive.hideRefs", "refs/notes")

@@ -1,14 +1,12 @@
 package gitrepo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,44 +24,10 @@ const (
 	maxLarge = 20
 )
 
-// packFile is one pack of the repository.
-type packFile struct {
-	name string // "pack-<hash>.pack"
-	size int64  // bytes
-}
-
-// listPacks returns the packs that are visible to readers, the smallest first.
-func listPacks(gitDir string) ([]packFile, error) {
-	items, err := os.ReadDir(filepath.Join(gitDir, "objects", "pack"))
-	if err != nil {
-		return nil, err
-	}
-	var packs []packFile
-	for _, it := range items {
-		name, isIndex := strings.CutSuffix(it.Name(), ".idx")
-		if !isIndex {
-			continue
-		}
-		info, err := os.Stat(filepath.Join(gitDir, "objects", "pack", name+".pack"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a deletion that was cut short
-		}
-		if err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(filepath.Join(gitDir, "objects", "pack", name+".keep")); err == nil {
-			continue // someone holds it: a push that is under way
-		}
-		packs = append(packs, packFile{name + ".pack", info.Size()})
-	}
-	slices.SortFunc(packs, func(a, b packFile) int { return cmp.Or(cmp.Compare(a.size, b.size), strings.Compare(a.name, b.name)) })
-	return packs, nil
-}
-
 // split divides packs into small and large ones.
-func split(packs []packFile) (small, large []packFile) {
+func split(packs []objects.PackFile) (small, large []objects.PackFile) {
 	for i, p := range packs {
-		if p.size >= largePack {
+		if p.Size >= largePack {
 			return packs[:i], packs[i:]
 		}
 	}
@@ -72,14 +36,14 @@ func split(packs []packFile) (small, large []packFile) {
 
 // toRoll returns those of the packs, the smallest first, that are to become one, so that
 // each that is left is at least twice as large as all smaller ones together.
-func toRoll(packs []packFile) []packFile {
+func toRoll(packs []objects.PackFile) []objects.PackFile {
 	var sum int64
 	n := 0
 	for i, p := range packs {
-		if p.size < 2*sum {
+		if p.Size < 2*sum {
 			n = i + 1
 		}
-		sum += p.size
+		sum += p.Size
 	}
 	return packs[:n]
 }
@@ -87,7 +51,7 @@ func toRoll(packs []packFile) []packFile {
 // repack rolls small packs up.
 func (r *Repo) repack(ctx context.Context) error {
 	started := time.Now()
-	packs, err := listPacks(r.opt.Dir)
+	packs, err := objects.ListPacks(r.opt.Dir)
 	if err != nil {
 		return err
 	}
@@ -106,7 +70,7 @@ func (r *Repo) repack(ctx context.Context) error {
 // repackLarge rolls large packs up.
 func (r *Repo) repackLarge(ctx context.Context) error {
 	started := time.Now()
-	packs, err := listPacks(r.opt.Dir)
+	packs, err := objects.ListPacks(r.opt.Dir)
 	if err != nil {
 		return err
 	}
@@ -125,19 +89,19 @@ func (r *Repo) repackLarge(ctx context.Context) error {
 // have; the caller MUST see to it that they are only ever replaced by packs that have it too.
 // Objects that nothing refers to are kept. An interruption leaves objects twice, which the next
 // time removes.
-func (r *Repo) roll(ctx context.Context, packs, excluded []packFile) error {
+func (r *Repo) roll(ctx context.Context, packs, excluded []objects.PackFile) error {
 	if len(packs) < 2 {
 		return nil
 	}
 	var list strings.Builder
 	for _, p := range packs {
-		list.WriteString(p.name + "\n")
+		list.WriteString(p.Name + "\n")
 	}
 	for _, p := range excluded {
-		list.WriteString("^" + p.name + "\n")
+		list.WriteString("^" + p.Name + "\n")
 	}
 	// Outside of objects/, as every pack that is being written: see [git.Pack.Write].
-	tmp := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+filepath.Base(packs[0].name))
+	tmp := filepath.Join(objects.OwnDir(r.opt.Dir), git.TmpPrefix+filepath.Base(packs[0].Name))
 	out, err := r.patiently(ctx, list.String(), "-c", "pack.threads=1", "pack-objects", "--stdin-packs", "--unpacked", "--delta-base-offset",
 		"--non-empty", "--quiet", "--window=5", "--depth=50", tmp)
 	if err != nil {
@@ -158,7 +122,7 @@ func (r *Repo) roll(ctx context.Context, packs, excluded []packFile) error {
 		return fmt.Errorf("git pack-objects: unexpected answer %.80q", made)
 	}
 	for _, p := range packs {
-		name := strings.TrimSuffix(p.name, ".pack")
+		name := strings.TrimSuffix(p.Name, ".pack")
 		if name == "pack-"+made {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -43,9 +44,9 @@ func (r *Repo) restToPush(ctx context.Context, alone bool) rest {
 	if !alone && time.Now().Before(apart) {
 		return w
 	}
-	if notes, err := git.ReadRef(r.opt.Dir, notesRef); err == nil && notes != "" && notes != hasNotes {
+	if notes, err := git.ReadRef(r.opt.Dir, objects.NotesRef); err == nil && notes != "" && notes != hasNotes {
 		w.notes = notes
-		w.specs = append(w.specs, notes+":"+notesRef)
+		w.specs = append(w.specs, notes+":"+objects.NotesRef)
 	}
 	pins, err := r.read.Git.Run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
 	if err == nil && pins != "" && pins != hasPins {
@@ -74,7 +75,7 @@ func (r *Repo) restPushed(w rest, out string, err error) {
 			switch name {
 			case r.read.Ref():
 				continue // what became of the commits is known
-			case notesRef:
+			case objects.NotesRef:
 				notes = is.taken() // else others have written some, which are joined before the next push
 			default:
 				pins = pins && is.taken()
@@ -118,7 +119,7 @@ func (r *Repo) pushRestBy(ctx context.Context, k permit) (overtaken bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	if err := r.joinRemoteNotes(ctx); err != nil {
-		r.log.Warn("notes of others not joined", "ref", notesRef, "error", err)
+		r.log.Warn("notes of others not joined", "ref", objects.NotesRef, "error", err)
 	}
 	w := r.restToPush(ctx, true)
 	if w.none() {
@@ -127,11 +128,11 @@ func (r *Repo) pushRestBy(ctx context.Context, k permit) (overtaken bool) {
 	}
 	defer k.end(true)
 	out, err := r.read.Git.Run(ctx, append([]string{"push", "--quiet", "--porcelain", "--no-verify", "--", r.opt.Remote}, w.specs...)...)
-	notes := reportOf(out, notesRef)
+	notes := reportOf(out, objects.NotesRef)
 	overtaken = err != nil && (notes.byGit() || notes.overtaken())
 	switch {
 	case overtaken:
-		r.log.Info("notes of another replica came first: ours are joined with them, and pushed again", "ref", notesRef)
+		r.log.Info("notes of another replica came first: ours are joined with them, and pushed again", "ref", objects.NotesRef)
 	case err != nil:
 		r.log.Warn("notes, or pins of packages, not pushed: only this mirror has them until a later push takes them along", "error", err)
 	}
@@ -159,7 +160,7 @@ func (r *Repo) ShareNotes(ctx context.Context) {
 		}
 	}
 	r.log.Warn("notes not shared, as those of others came first each time: a history that is rebuilt now may lack operations of this replica; a later push takes them along",
-		"ref", notesRef, "tries", shareTries)
+		"ref", objects.NotesRef, "tries", shareTries)
 }
 
 // gatherNotes writes the notes that wait, joined with the remote's, so that the next push takes
@@ -169,13 +170,13 @@ func (r *Repo) gatherNotes(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	if err := r.joinRemoteNotes(ctx); err != nil {
-		r.log.Warn("notes of others not joined", "ref", notesRef, "error", err)
+		r.log.Warn("notes of others not joined", "ref", objects.NotesRef, "error", err)
 	}
 }
 
 // joinRemoteNotes makes notes that the remote lacks the union of its and ours, which it takes.
 func (r *Repo) joinRemoteNotes(ctx context.Context) error {
-	ours, err := git.ReadRef(r.opt.Dir, notesRef)
+	ours, err := git.ReadRef(r.opt.Dir, objects.NotesRef)
 	if err != nil || ours == "" {
 		return err
 	}
@@ -185,7 +186,7 @@ func (r *Repo) joinRemoteNotes(ctx context.Context) error {
 	if has {
 		return nil
 	}
-	theirs, err := r.remoteRef(ctx, notesRef)
+	theirs, err := r.remoteRef(ctx, objects.NotesRef)
 	if err != nil || theirs == "" || theirs == ours {
 		return err
 	}
@@ -197,14 +198,14 @@ func (r *Repo) joinRemoteNotes(ctx context.Context) error {
 
 // joinNotes makes the union of the remote's notes and ours.
 func (r *Repo) joinNotes(ctx context.Context) error {
-	if _, err := r.fetch(ctx, notesRef, fetchedNotes, r.opt.remoteTimeout); err != nil {
+	if _, err := r.fetch(ctx, objects.NotesRef, fetchedNotes, r.opt.remoteTimeout); err != nil {
 		return err
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
 	name, mail, _ := strings.Cut(git.Ident(r.opt.Author, r.opt.Author), " <")
 	if _, err := r.read.Git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
-		"notes", "--ref="+notesRef, "merge", "--quiet", "--strategy=union", fetchedNotes); err != nil {
+		"notes", "--ref="+objects.NotesRef, "merge", "--quiet", "--strategy=union", fetchedNotes); err != nil {
 		return fmt.Errorf("join notes: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -35,7 +36,7 @@ func TestRefsThatAreJibesOwnAreNotServed(t *testing.T) {
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	r.Note(r.Head(), "done")
 	kit.Until(t, "the note is written", func() bool {
-		at, err := git.ReadRef(r.opt.Dir, notesRef)
+		at, err := git.ReadRef(r.opt.Dir, objects.NotesRef)
 		return err == nil && at != ""
 	})
 	secret := runGit(t, r.opt.Dir, "commit-tree", "HEAD^{tree}", "-m", "nobody's")
@@ -46,7 +47,7 @@ func TestRefsThatAreJibesOwnAreNotServed(t *testing.T) {
 	url := served(t, r)
 	for _, version := range []string{"0", "1", "2"} {
 		out := runGit(t, "", "-c", "protocol.version="+version, "ls-remote", url)
-		if !strings.Contains(out, "refs/heads/main") || !strings.Contains(out, notesRef) {
+		if !strings.Contains(out, "refs/heads/main") || !strings.Contains(out, objects.NotesRef) {
 			t.Errorf("version %s doesn't show the branch and the notes: %s", version, out)
 		}
 		if strings.Contains(out, "refs/jibe/") || strings.Contains(out, fetchedNotes) {

@@ -73,6 +73,10 @@ func Rules() []Rule {
 			Why: "commits, trees and files are read without knowing what they mean",
 		},
 		{
+			From: []string{"desired/gitrepo/archive"}, Never: []string{"desired/gitrepo", "desired/gitrepo/read", "desired/gitrepo/check"},
+			Why: "history is archived by its objects; what isn't obeyed is handed in",
+		},
+		{
 			From: []string{"desired/gitrepo/objects"}, Never: []string{"desired/gitrepo/message"},
 			Why: "an object is read whatever a commit says",
 		},

@@ -1,10 +1,9 @@
-package gitrepo
+package archive
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,31 +18,8 @@ import (
 // history may not have.
 const keptRef = "refs/jibe/kept"
 
-// ErrMirror is returned for a repository that mirrors the one of a forge: its history is the
-// forge's.
-var ErrMirror = errors.New("the desired repository is on a forge, and this is a mirror of it")
-
-// CutOptions say how much history stays.
-type CutOptions struct {
-	// Options are those that the server gives to [Open], without a Remote.
-	Options
-	// Archive is the path of an archive that [Archive] has just brought up to date.
-	Archive string
-	// Since keeps the commits of the branch that are not older; the zero time goes by
-	// Commits alone.
-	Since time.Time
-	// Commits is the least number of commits that stay, along the first parents. It is at
-	// least 1.
-	Commits int
-	// Moving are the revisions that operations which haven't ended go by. History stays that
-	// begins no later than each.
-	Moving []desired.Revision
-	// Named are the revisions whose directories must stay readable, besides.
-	Named []desired.Revision
-}
-
-// CutReport says what a cut left.
-type CutReport struct {
+// Report says what a cut left.
+type Report struct {
 	// First is the commit at which history now begins, "" where nothing was to be cut.
 	First string
 	// FirstDate is its date.
@@ -57,25 +33,37 @@ type CutReport struct {
 	Freed int64
 }
 
-// Cut removes the history of the desired repository before a commit. It never changes a commit:
-// the repository becomes a shallow one, as git has them, so that hashes, clones, open pull
-// requests and the store's records stay valid. Everything is checked first: the archive has what
-// the repository has, and nothing at head is held as it was, which a restart knows by the
-// history alone. No process may work on the repository. An interruption at any point leaves a
-// repository that is whole; a repetition finishes what it began.
-func Cut(ctx context.Context, opt CutOptions) (CutReport, error) {
-	opt.Options = opt.withDefaults()
-	dir, err := filepath.Abs(opt.Dir)
+// CutOptions say what is cut, and how much history stays.
+type CutOptions struct {
+	// Dir is the repository, and Branch that of the desired state.
+	Dir, Branch string
+	// Author makes the commits that keep what must stay readable, and Now gives them their dates.
+	Author string
+	Now    func() time.Time
+	// Archive is the path of an archive that has just been brought up to date.
+	Archive string
+	// Since keeps the commits of the branch that are not older; the zero time goes by Commits alone.
+	Since time.Time
+	// Commits is the least number of commits that stay, along the first parents. It is at least 1.
+	Commits int
+	// Moving are the revisions that operations which haven't ended go by. History stays that begins no later than each.
+	Moving []desired.Revision
+	// Named are the revisions whose directories must stay readable, besides.
+	Named []desired.Revision
+	// Problems returns what isn't obeyed at head. Nothing is cut where there is any.
+	Problems func(ctx context.Context) ([]*desired.Problem, error)
+	// Step is told of each step before it ("choose", "graft", "drop"): an error ends the cut there. nil listens to none.
+	Step func(name string) error
+}
+
+// Cut removes the history before a commit, which the archive has.
+func Cut(ctx context.Context, opt CutOptions) (Report, error) {
+	c := &cutter{opt: opt, git: git.Runner{Dir: opt.Dir}}
+	left, err := c.run(ctx)
 	if err != nil {
-		return CutReport{}, err
+		return left, fmt.Errorf("cut the history of %s: %w", opt.Dir, err)
 	}
-	opt.Dir = dir
-	c := &cutter{opt: opt, git: git.Runner{Dir: dir}}
-	report, err := c.run(ctx)
-	if err != nil {
-		return report, fmt.Errorf("cut the history of %s: %w", dir, err)
-	}
-	return report, nil
+	return left, nil
 }
 
 type cutter struct {
@@ -84,103 +72,86 @@ type cutter struct {
 	tips []tip
 }
 
-func (c *cutter) run(ctx context.Context) (report CutReport, err error) {
-	if err := noMirror(c.opt.Dir); err != nil {
-		return report, err
-	}
+func (c *cutter) run(ctx context.Context) (left Report, err error) {
 	if err := c.nothingHeld(ctx); err != nil {
-		return report, err
+		return left, err
 	}
 	open, err := c.refusePushes()
 	if err != nil {
-		return report, err
+		return left, err
 	}
 	defer func() { err = errors.Join(err, open()) }()
 	if c.tips, err = tips(ctx, c.git); err != nil {
-		return report, err
+		return left, err
 	}
 	if err := complete(ctx, git.Runner{Dir: c.opt.Archive}, c.tips); err != nil {
-		return report, fmt.Errorf("archive %s: %w", c.opt.Archive, err)
+		return left, fmt.Errorf("archive %s: %w", c.opt.Archive, err)
+	}
+	if err := c.step("choose"); err != nil {
+		return left, err
 	}
 	first, held, err := c.first(ctx)
 	if err != nil {
-		return report, err
+		return left, err
 	}
 	was, err := objects.ReadShallow(c.opt.Dir)
 	if err != nil {
-		return report, err
+		return left, err
 	}
 	before, size, err := c.measure(ctx)
 	if err != nil {
-		return report, err
+		return left, err
 	}
 	if !first.root && !was[first.hash] {
 		kept, shallow, err := c.boundary(ctx, first, was)
 		if err != nil {
-			return report, err
+			return left, err
 		}
 		if shallow, err = c.keep(ctx, kept, shallow); err != nil {
-			return report, err
+			return left, err
+		}
+		if err := c.step("graft"); err != nil {
+			return left, err
 		}
 		if err := c.graft(ctx, was, shallow); err != nil {
-			return report, err
+			return left, err
 		}
 	}
 	if first.root && len(was) == 0 {
-		return report, nil // the history is no longer than that
+		return left, nil // the history is no longer than that
+	}
+	if err := c.step("drop"); err != nil {
+		return left, err
 	}
 	if err := c.drop(ctx); err != nil {
-		return report, err
+		return left, err
 	}
 	after, smaller, err := c.measure(ctx)
 	if err != nil {
-		return report, err
+		return left, err
 	}
-	return CutReport{First: first.hash, FirstDate: first.date, Held: held, Kept: after, Removed: before - after, Freed: size - smaller}, nil
-}
-
-// noMirror returns [ErrMirror] for the mirror of a repository on a forge.
-func noMirror(dir string) error {
-	for _, ref := range []string{fetchedRef, aheadRef} {
-		if mirrored, err := git.ReadRef(dir, ref); err != nil || mirrored != "" {
-			return errors.Join(err, ErrMirror)
-		}
-	}
-	return nil
-}
-
-// Settle writes what is to be written into the repository yet: the notes of who pushed, which
-// wait in its journal. An archive that is made afterwards has them. No process may work on the
-// repository; opt needs the installation's key, as a server's.
-func Settle(ctx context.Context, opt Options) error {
-	if err := noMirror(opt.Dir); err != nil {
-		return err
-	}
-	r, err := Open(ctx, opt)
-	if err != nil {
-		return err
-	}
-	return r.Close()
+	return Report{First: first.hash, FirstDate: first.date, Held: held, Kept: after, Removed: before - after, Freed: size - smaller}, nil
 }
 
 // nothingHeld refuses a repository with files at head that aren't obeyed: after a restart, what
 // stands instead is found in the history.
 func (c *cutter) nothingHeld(ctx context.Context) error {
-	opt := c.opt.Options
-	r, err := Open(ctx, opt)
+	problems, err := c.opt.Problems(ctx)
 	if err != nil {
-		return err
-	}
-	r.mu.RLock()
-	problems := slices.Concat(r.index.Problems(), r.settings.Problems)
-	r.mu.RUnlock()
-	if err := r.Close(); err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%w (%d such: see jibe get problems; what stands instead is known by the history, so repair them first)", problems[0], len(problems))
 	}
 	return nil
+}
+
+// step tells that a step comes.
+func (c *cutter) step(name string) error {
+	if c.opt.Step == nil {
+		return nil
+	}
+	return c.opt.Step(name)
 }
 
 // firstCommit is the commit at which the kept history begins.
@@ -274,7 +245,7 @@ func (c *cutter) boundary(ctx context.Context, first firstCommit, was map[string
 	}
 	var ask strings.Builder
 	for _, t := range c.tips {
-		if t.commit != "" && t.ref != notesRef && t.ref != keptRef {
+		if t.commit != "" && t.ref != objects.NotesRef && t.ref != keptRef {
 			ask.WriteString(t.commit + "\n")
 		}
 	}
@@ -307,7 +278,7 @@ func (c *cutter) boundary(ctx context.Context, first firstCommit, was map[string
 		}
 	}
 	for _, t := range c.tips {
-		if t.commit != "" && t.ref != notesRef && t.ref != keptRef && !kept[t.commit] {
+		if t.commit != "" && t.ref != objects.NotesRef && t.ref != keptRef && !kept[t.commit] {
 			added[t.commit] = true
 		}
 	}

@@ -1,4 +1,4 @@
-package gitrepo
+package archive
 
 import (
 	"context"
@@ -32,13 +32,13 @@ func (c *cutter) keep(ctx context.Context, kept, shallow map[string]bool) (map[s
 		}
 	}
 	if notes {
-		tip, err := git.ReadRef(c.opt.Dir, notesRef)
+		tip, err := git.ReadRef(c.opt.Dir, objects.NotesRef)
 		if err != nil {
 			return nil, err
 		}
 		shallow[tip] = true
 	}
-	for _, ref := range []string{keptRef, notesRef} { // git syncs the files, and not their names
+	for _, ref := range []string{keptRef, objects.NotesRef} { // git syncs the files, and not their names
 		if err := git.SyncDir(filepath.Dir(filepath.Join(c.opt.Dir, filepath.FromSlash(ref)))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (c *cutter) keepNamed(ctx context.Context, in *strings.Builder) error {
 // keepNotes writes a commit on top of the notes that leaves out those of the commits that go, and
 // says whether it did. Being on top, it is a fast-forward for whoever has the notes.
 func (c *cutter) keepNotes(ctx context.Context, kept map[string]bool, in *strings.Builder) (bool, error) {
-	tip, err := git.ReadRef(c.opt.Dir, notesRef)
+	tip, err := git.ReadRef(c.opt.Dir, objects.NotesRef)
 	if err != nil || tip == "" {
 		return false, err
 	}
@@ -83,7 +83,7 @@ func (c *cutter) keepNotes(ctx context.Context, kept map[string]bool, in *string
 	if err != nil {
 		return false, err
 	}
-	c.commit(in, notesRef, "Keep the notes of the commits that are kept")
+	c.commit(in, objects.NotesRef, "Keep the notes of the commits that are kept")
 	fmt.Fprintf(in, "from %s\ndeleteall\n", tip)
 	for line := range strings.Lines(list) {
 		about, name, ok := strings.Cut(strings.TrimSpace(line), "\t")
@@ -182,9 +182,9 @@ func (c *cutter) measure(ctx context.Context) (commits int, size int64, err erro
 	if _, err := fmt.Sscan(out, &commits); err != nil {
 		return 0, 0, fmt.Errorf("git rev-list: unexpected answer %.80q", out)
 	}
-	packs, err := listPacks(c.opt.Dir)
+	packs, err := objects.ListPacks(c.opt.Dir)
 	for _, p := range packs {
-		size += p.size
+		size += p.Size
 	}
 	return commits, size, err
 }

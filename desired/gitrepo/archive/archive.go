@@ -1,4 +1,4 @@
-package gitrepo
+package archive
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -15,12 +16,12 @@ import (
 // desired repository that it was made of.
 const archiveMark = "jibe.archiveof"
 
-// Archive brings the archive at to up to date: a bare repository that has every commit, note and
+// Update brings the archive at to up to date: a bare repository that has every commit, note and
 // pin of the desired repository at dir, and all that earlier calls brought into it. It is made
 // where it doesn't exist. git reads and checks every object that is copied; the archive is
-// durable when Archive returns. Archive only reads from dir, so that a server may work on it
+// durable when bringUp returns. bringUp only reads from dir, so that a server may work on it
 // meanwhile, and may be interrupted and repeated at any point.
-func Archive(ctx context.Context, dir, to string) error {
+func Update(ctx context.Context, dir, to string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -31,7 +32,7 @@ func Archive(ctx context.Context, dir, to string) error {
 	if inside(to, dir) {
 		return fmt.Errorf("archive %s is in the desired repository itself: name a path outside of the data directory", to)
 	}
-	if err := archive(ctx, dir, to); err != nil {
+	if err := makeArchive(ctx, dir, to); err != nil {
 		return fmt.Errorf("archive %s to %s: %w", dir, to, err)
 	}
 	return nil
@@ -42,8 +43,8 @@ func inside(name, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-func archive(ctx context.Context, dir, to string) error {
-	if err := checkGitOnce(ctx); err != nil {
+func makeArchive(ctx context.Context, dir, to string) error {
+	if err := objects.CheckGit(ctx); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(to); err == nil {
