@@ -6,6 +6,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
+// LandPath is where the hook that lands what was pushed to refs/for/ asks, on the hook's socket alone.
+const LandPath = "/jibe/v1/land"
+
 // Landing is what the hook proc-receive asks the server for: that a commit, whose objects are in the
 // desired repository by now, lands on the desired branch.
 type Landing struct {

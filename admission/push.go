@@ -30,6 +30,9 @@ func CheckPush(ctx context.Context, r *check.Checker, ref string, updates []chec
 // those of package repositories: their folders below packages/.
 const DesiredRepository = "desired.git"
 
+// PushPath is where the push hook asks, on its socket alone.
+const PushPath = "/jibe/v1/push"
+
 // Push is what the push hook tells the server of a push, and asks whether it may be made.
 type Push struct {
 	// ID is the server's own id of a push over HTTP; "" is one by path, on the host.

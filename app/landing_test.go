@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app"
-	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -186,7 +186,7 @@ func TestALandingIsHeldAgainstAllThatAPushIs(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Data, "hook.sock"))
 	}}}
 	body, _ := json.Marshal(map[string]string{"id": "made-up", "commit": behind})
-	resp, err := client.Post("http://jibe"+githooks.LandPath, "application/json", strings.NewReader(string(body)))
+	resp, err := client.Post("http://jibe"+admission.LandPath, "application/json", strings.NewReader(string(body)))
 	if err != nil || resp.StatusCode != http.StatusForbidden {
 		t.Errorf("%v %v", resp, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app"
-	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -316,7 +316,7 @@ func TestAPushIsKnownByAnIDThatItsHookAloneCanUseOnce(t *testing.T) {
 	socket := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Data, "hook.sock"))
 	}}}
-	for path, want := range map[string]int{"/jibe/v1/accept": http.StatusNotFound, "/jibe/v1/check": http.StatusNotFound, githooks.PushPath: http.StatusForbidden} {
+	for path, want := range map[string]int{"/jibe/v1/accept": http.StatusNotFound, "/jibe/v1/check": http.StatusNotFound, admission.PushPath: http.StatusForbidden} {
 		res, err := socket.Post("http://jibe"+path, "application/json", strings.NewReader(`{"id":"made-up","repository":"desired.git","updates":[]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -326,7 +326,7 @@ func TestAPushIsKnownByAnIDThatItsHookAloneCanUseOnce(t *testing.T) {
 			t.Errorf("%s at the hook's socket is answered with %d", path, res.StatusCode)
 		}
 	}
-	res, err := http.Post(s.URL+githooks.PushPath, "application/json", strings.NewReader(`{"repository":"desired.git","updates":[]}`))
+	res, err := http.Post(s.URL+admission.PushPath, "application/json", strings.NewReader(`{"repository":"desired.git","updates":[]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,6 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// LandPath is where the hook that lands what was pushed to refs/for/ asks, on the hook's socket alone.
-const LandPath = "/jibe/v1/land"
-
 // landing is one that is under way.
 type landing struct {
 	admission.Landing

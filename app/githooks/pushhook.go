@@ -19,9 +19,6 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// PushPath is where the push hook asks, on its socket alone.
-const PushPath = "/jibe/v1/push"
-
 // push answers a push hook: who pushes, whether they may, and what of it would be refused.
 func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	var p admission.Push

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app/answer"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
@@ -21,8 +22,8 @@ const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // Routes adds what the hooks ask.
 func (s *Service) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("POST "+PushPath, s.push)
-	mux.HandleFunc("POST "+LandPath, s.land)
+	mux.HandleFunc("POST "+admission.PushPath, s.push)
+	mux.HandleFunc("POST "+admission.LandPath, s.land)
 }
 
 // Listen answers what mux has on a socket that only this user can open, and knows who asks.

@@ -12,7 +12,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo/archive"
 )
 
 // leftOver matches a row of the table in the chart's guide: | `--flag` | why it has no value |

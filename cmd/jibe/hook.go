@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/admission"
-	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
@@ -195,7 +194,7 @@ var errNoServer = errors.New("no server runs")
 // ask has the server judge the push.
 func (h pushHook) ask(ctx context.Context, p *admission.Push) (*admission.Verdict, error) {
 	var v admission.Verdict
-	return &v, h.post(ctx, githooks.PushPath, p, &v)
+	return &v, h.post(ctx, admission.PushPath, p, &v)
 }
 
 // post asks the server, over its socket.

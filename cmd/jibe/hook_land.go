@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/jibe-vnfm/jibe/admission"
-	"github.com/jibe-vnfm/jibe/app/githooks"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/check"
 )
 
@@ -15,7 +14,7 @@ import (
 func (h pushHook) procReceive(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	return check.ProcReceive(stdin, stdout, func(u check.RefUpdate, options []string) (check.RefUpdate, string) {
 		var l admission.Landed
-		if err := h.post(ctx, githooks.LandPath, admission.Landing{ID: h.push, Ref: u.Ref, Commit: u.New, Options: options}, &l); err != nil {
+		if err := h.post(ctx, admission.LandPath, admission.Landing{ID: h.push, Ref: u.Ref, Commit: u.New, Options: options}, &l); err != nil {
 			fmt.Fprintf(stderr, "jibe: the server didn't say that this landed (push again: what has landed isn't changed by it): %v\n", err)
 			return u, "the server didn't answer that it landed"
 		}
