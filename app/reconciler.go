@@ -36,7 +36,7 @@ func (s *state) newReconciler(ctx context.Context, proposals *forgesync.Proposal
 	}
 
 	config := reconciler.Config{
-		Repo: s.tracing.Repo(s.repo), Trace: s.tracing.Tracer, Store: s.replica.Records, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Repo: s.tracing.Repo(s.repo), Trace: s.tracing.Tracer, Store: s.replica.Records, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit, Prove: s.Store.URL != "",
 		Driver: s.drivers(installation), Log: s.Log, Metrics: measured,
 		Member: s.replica.Member(), Whole: rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {

@@ -397,6 +397,11 @@ type Repo interface {
 	FormerSettings(ctx context.Context, since string, ok func(*Settings) bool) (*Settings, error)
 	// Read parses the instance at rev, whether head is still there or not.
 	Read(ctx context.Context, rev Revision) (*Instance, error)
+	// Prove returns nil where git proves that the instance had the content of rev in its directory while that was in
+	// effect, whatever record names it, and an [*UnprovenError] where it doesn't. Jibe's own commit by which the operation
+	// with the id proposal proposes rev is proof, too. judge decides on content that is in the history of the branch
+	// and isn't known to have been in effect, as when it came with later commits in one push.
+	Prove(ctx context.Context, rev Revision, proposal string, judge func(*Instance) error) error
 	// Files returns the directory's content at rev.
 	Files(ctx context.Context, rev Revision) (Files, error)
 	// WriteVIM changes vims/<name>.yaml with one commit and returns it when it is durable, ""
@@ -430,6 +435,15 @@ var (
 	// (a remote that is away, a full disk). Nothing was written.
 	ErrUnavailable = errors.New("desired repository unavailable")
 )
+
+// UnprovenError is returned for a revision of which git doesn't prove that it was ever in effect.
+type UnprovenError struct{ Revision }
+
+func (e *UnprovenError) Error() string {
+	return fmt.Sprintf("a record names commit %.12s and content %.12s of %s for VNF instance %s, and git doesn't prove that this was ever in effect: "+
+		"another program may have changed the record, and nothing of it is used (docs/guide/redis.md, \"A revision that git doesn't prove\")",
+		e.Commit, e.Tree, e.Dir, e.Instance)
+}
 
 // HeldError is returned for a write to an instance that is held as it was: head can mean
 // several things for it, and only a person knows which. Nothing was written.

@@ -163,6 +163,9 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation, record *lcm.Ins
 	if op.Type == lcm.ModifyInfo || op.State != lcm.Starting {
 		a.journal.Granted = true
 	}
+	if err := x.resolver.ofInstance(x.id, op.Before, op.After, op.Beside); err != nil {
+		return nil, err
+	}
 	if err := x.admission.brings(ctx, op); err != nil {
 		return nil, err
 	}

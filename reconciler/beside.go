@@ -18,7 +18,7 @@ func (r *intentReader) waitedBefore(ctx context.Context, op *lcm.Operation, head
 	var at [4]desired.Files
 	for i, rev := range []desired.Revision{op.Before, op.After, op.Beside, head} {
 		var err error
-		if at[i], err = r.repo.Files(ctx, rev); err != nil {
+		if at[i], err = r.revisions.files(ctx, rev); err != nil {
 			return false, fmt.Errorf("instance %s at %s: %w", r.id, rev.Commit, err)
 		}
 	}

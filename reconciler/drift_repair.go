@@ -116,7 +116,15 @@ type sight struct {
 // look compares what git says with what the VIM's cache has. pause says when to
 // look again where nothing can be seen now.
 func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight, pause time.Duration, err error) {
-	at, err := r.resolver.read(ctx, inst.Operated)
+	err = r.resolver.ofInstance(r.id, inst.Operated, inst.Settled)
+	var at *desired.Instance
+	if err == nil {
+		at, err = r.resolver.read(ctx, inst.Operated)
+	}
+	if refused := new(drivers.RefusedError); errors.As(err, &refused) {
+		r.problems.stuck(ctx, inst.Operated, err)
+		return l, r.lookLater(), r.quietly(ctx, err)
+	}
 	if err != nil {
 		return l, 0, err
 	}

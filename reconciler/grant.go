@@ -295,7 +295,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 	if !a.op.Grant.Uncommitted || a.op.Proposed() { // what is only proposed has no directory of its own yet
 		return true, nil
 	}
-	asked, err := g.repo.Files(ctx, a.op.After)
+	asked, err := g.revisions.files(ctx, a.op.After)
 	if err != nil {
 		return false, fmt.Errorf("files of instance %s that operation %s is to bring about: %w", g.id, a.op.ID, err)
 	}

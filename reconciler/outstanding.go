@@ -20,6 +20,8 @@ type outstanding struct {
 	log   *slog.Logger
 	oplog *oplog.Log
 	repo  desired.Repo
+	// revisions reads what the operation's record names.
+	revisions revisions
 	// commits makes the commits.
 	commits committer
 }
@@ -58,12 +60,12 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 	}
 	var old, asked desired.Files
 	if op.After.Tree != "" {
-		if asked, err = o.repo.Files(ctx, op.After); err != nil {
+		if asked, err = o.revisions.files(ctx, op.After); err != nil {
 			return fmt.Errorf("files of instance %s that operation %s was to bring about: %w", o.id, op.ID, err)
 		}
 	}
 	if op.Before.Tree != "" {
-		if old, err = o.repo.Files(ctx, op.Before); err != nil {
+		if old, err = o.revisions.files(ctx, op.Before); err != nil {
 			return fmt.Errorf("files of instance %s before operation %s: %w", o.id, op.ID, err)
 		}
 	}
@@ -146,7 +148,7 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 	}
 	var beside *desired.Beside
 	if op.Beside.Tree != "" {
-		done, err := o.repo.Files(ctx, op.After)
+		done, err := o.revisions.files(ctx, op.After)
 		if err != nil {
 			return fmt.Errorf("files of instance %s that operation %s has brought about: %w", o.id, op.ID, err)
 		}

@@ -57,7 +57,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		requests:    r.requests,
 		waits:       r.waits,
 		reasons:     r.reasons,
-		outstanding: outstanding{id, log, r.Oplog, r.Repo, writes},
+		outstanding: outstanding{id, log, r.Oplog, r.Repo, r.revisions, writes},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
 	}
@@ -121,6 +121,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		a := Next(p.s)
 
 		end, err := p.carryOut(ctx, a)
+		if err != nil {
+			p.problems.unproven(ctx, err)
+		}
 		if err != nil && p.retryWithin != nil {
 			return p.retryWithin(), err
 		}

@@ -180,6 +180,8 @@ func (p *pass) attempted() {
 func (p *pass) lookAtTarget(ctx context.Context, _ Action) (ending, error) {
 	x, op := p.attempts, p.s.Attempt.Operation
 	ctx = p.at(ctx)
+	proposing := x.resolver.proposing(op)
+	x.resolver.revisions, x.admission.resolver.revisions, x.hooks.revisions, x.grants.revisions = proposing, proposing, proposing, proposing
 	a, err := x.begin(ctx, op, p.s.Record)
 	if err != nil {
 		return p.blind(ctx, &attempt{op: op, journal: op.Journal}, err)

@@ -45,8 +45,11 @@ func (p *pass) headInEffect() {
 
 func (p *pass) lookAtIntents(ctx context.Context, _ Action) (ending, error) {
 	x := &p.s.Change
-	var err error
-	if x.Before, err = p.revisions.read(ctx, p.s.Record.Operated); err == nil {
+	err := p.revisions.ofInstance(p.id, p.s.Record.Operated)
+	if err == nil {
+		x.Before, err = p.revisions.read(ctx, p.s.Record.Operated)
+	}
+	if err == nil {
 		x.After, err = p.revisions.read(ctx, p.s.Head)
 	}
 	if w, ok := p.waits.at(p.id); ok && w.Commit != "" && w.tree == p.s.Head.Tree {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // lookAtRecord reads the instance's record. The views of what waits follow it.
@@ -52,6 +54,10 @@ func (p *pass) lookAtOperation(ctx context.Context, _ Action) (ending, error) {
 	var err error
 	if p.s.Operation, err = p.oplog.Operation(ctx, p.s.Record.Open); err != nil {
 		return over, fmt.Errorf("operation %s: %w", p.s.Record.Open, err)
+	}
+	op := p.s.Operation
+	if err := p.revisions.ofOperation(ctx, p.id, op); err != nil && op.State != lcm.FailedTemp {
+		return over, p.outcomes.giveUp(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
 
 	return goOn, nil

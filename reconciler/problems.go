@@ -111,6 +111,19 @@ func (h headProblems) outstanding(inst *lcm.Instance, err error) {
 	})
 }
 
+// unproven notes that a record names what git doesn't prove, where that is why nothing of the instance goes on.
+func (h headProblems) unproven(ctx context.Context, err error) {
+	var unproven *desired.UnprovenError
+	if !errors.As(err, &unproven) {
+		return
+	}
+	head, exists := h.repo.Lookup(h.id)
+	if !exists {
+		head = desired.Revision{Instance: h.id, Dir: unproven.Dir}
+	}
+	h.stuck(ctx, head, err)
+}
+
 // remains notes that objects of an instance are left which an operation that was set to FAILED had made.
 func (h headProblems) remains(head desired.Revision, inst *desired.Instance, keys []string) {
 	h.note(head, &desired.Problem{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
@@ -103,7 +104,7 @@ func (g *proposalGate) fate(ctx context.Context, inst *lcm.Instance, op *lcm.Ope
 	if _, differs, err := g.intents.birth(ctx, inst, inst.Operated, head, before, now); err != nil || !differs {
 		return pending, head, err
 	}
-	after, err := g.revisions.read(ctx, op.After)
+	after, err := g.revisions.proposing(op).read(ctx, op.After)
 	if err != nil {
 		return pending, head, err
 	}
@@ -116,7 +117,7 @@ func (g *proposalGate) fate(ctx context.Context, inst *lcm.Instance, op *lcm.Ope
 // readable makes sure that what is proposed can be read here: another member may have made its branch, and a restored
 // repository lacks it.
 func (g *proposalGate) readable(ctx context.Context, op *lcm.Operation) error {
-	_, err := g.revisions.read(ctx, op.After)
+	_, err := g.revisions.proposing(op).read(ctx, op.After)
 	if err == nil || g.forge == nil || errors.Is(err, desired.ErrUnavailable) {
 		return err
 	}
@@ -174,7 +175,14 @@ func (g *proposalGate) look(ctx context.Context, inst *lcm.Instance) (next *lcm.
 	if err != nil {
 		return nil, false, 0, fmt.Errorf("operation %s: %w", inst.Proposed, err)
 	}
-	if err := g.readable(ctx, op); err != nil {
+	if err := g.readable(ctx, op); errors.As(err, new(*drivers.RefusedError)) {
+		g.done(op.ID)
+		if err := g.outcomes.unmerged(ctx, op, causeRefused, &lcm.ProblemDetails{Status: http.StatusConflict, Title: title(op), Detail: sentence(err)}); err != nil {
+			return nil, false, 0, err
+		}
+		inst, err := g.oplog.Instance(ctx, g.id)
+		return inst, false, 0, err
+	} else if err != nil {
 		return nil, false, 0, err
 	}
 	tip := g.repo.Head() // before the directory is looked up: what this has, that has

@@ -125,6 +125,9 @@ type Config struct {
 	// Doors says that whatever reaches head has passed a door that knew who brings it, and held it
 	// against their role. Where a forge has the repository, the pusher is not known.
 	Doors bool
+	// Prove says that other clients may write to the store: what a record names as a revision is used only where git proves
+	// that it was in effect.
+	Prove bool
 	// Seals encrypt what Jibe itself writes down.
 	Seals Seals
 	// Peers resolves how element managers and VNFs are called that coordinate; nil calls none.
@@ -283,7 +286,7 @@ func New(c Config) (*Reconciler, error) {
 	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
 	c.Metrics.showOldest(r.line.order.oldest)
 	r.requests = newRequests(c, r.Enqueue)
-	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.stirred), newRenderings()}
+	r.resolver = resolver{r.provenRevisions(), c.Reveal, newConnections(c, r.stirred), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
 		r.operationMoved(op)

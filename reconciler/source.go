@@ -8,6 +8,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -88,6 +89,19 @@ func declared(packages ...*vnfd.Package) desired.SecretNames {
 type revisions struct {
 	repo     desired.Repo
 	packages Packages
+	// prove refuses revisions that git doesn't prove; nil believes records.
+	prove func(ctx context.Context, rev desired.Revision, proposal string) error
+	// proposed is the operation whose proposal may be read before it is merged, nil for none.
+	proposed *lcm.Operation
+}
+
+// files is Repo.Files.
+func (r revisions) files(ctx context.Context, rev desired.Revision) (desired.Files, error) {
+	files, err := r.repo.Files(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	return files, r.proven(ctx, rev)
 }
 
 // read is Repo.Read, with nil for a directory that doesn't exist.
@@ -98,6 +112,9 @@ func (r revisions) read(ctx context.Context, rev desired.Revision) (*desired.Ins
 	inst, err := r.repo.Read(ctx, rev)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s at %s: %w", rev.Dir, desired.InstanceFile, rev.Commit, err)
+	}
+	if err := r.proven(ctx, rev); err != nil {
+		return nil, err
 	}
 	return inst, nil
 }

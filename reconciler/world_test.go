@@ -157,6 +157,7 @@ func (w *world) start() {
 		Driver:       func(v drivers.VIM) (drivers.Driver, error) { return sim.New(w.cloud, v), nil },
 		Log:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 		FailureGrace: 10 * time.Millisecond,
+		Prove:        true,
 		Metrics:      reconciler.NewMetrics(nil),
 		Now:          func() time.Time { return w.now().Add(time.Duration(w.passed.Load())) },
 	}

@@ -230,6 +230,10 @@ func (r *memRepo) locate(_ context.Context, commit, instance string) (desired.Re
 	return desired.Revision{}, desired.ErrNotFound
 }
 
+func (r *memRepo) Prove(context.Context, desired.Revision, string, func(*desired.Instance) error) error {
+	return nil
+}
+
 func (r *memRepo) FindTrailer(_ context.Context, _, key, value string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

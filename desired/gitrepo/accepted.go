@@ -139,6 +139,9 @@ func (r *Repo) adoptAccepted(ctx context.Context, hash, head string) (newHash, n
 	if err := r.within(ctx, head, is); err != nil {
 		return hash, head, err
 	}
+	if err := r.keepFormer(ctx, head, is); err != nil {
+		return hash, head, err
+	}
 	if err := r.refs.Move(ctx, r.read.Ref(), is, head); err != nil {
 		return hash, head, err
 	}

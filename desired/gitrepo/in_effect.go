@@ -163,6 +163,10 @@ func (r *Repo) acceptSetBack(ctx context.Context, shown string) (bool, error) {
 		return false, err
 	}
 
+	if err := r.keepFormer(ctx, r.Head(), head); err != nil {
+		return false, err
+	}
+
 	// The decision is durable first: after a crash in between, a start must not bring back what was just ended.
 	if err := r.rememberCommit(ctx, head); err != nil {
 		return false, err

@@ -289,6 +289,9 @@ func (r *Repo) obey(ctx context.Context, hash, head string) error {
 	} else if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
+	if err := r.keepFormer(ctx, head, hash); err != nil {
+		return err
+	}
 	if err := r.refs.Move(ctx, r.read.Ref(), hash, head); err != nil {
 		return err
 	}
@@ -364,6 +367,9 @@ func (r *Repo) acceptBranch(ctx context.Context, shown string) error {
 		return err
 	}
 	if err := r.within(ctx, head, hash); err != nil {
+		return err
+	}
+	if err := r.keepFormer(ctx, head, hash); err != nil {
 		return err
 	}
 	if err := r.refs.Move(ctx, r.read.Ref(), hash, head); err != nil {

@@ -188,6 +188,8 @@ type Repo struct {
 	// changes where a person has accepted another.
 	known     *lru.Cache[uint64]
 	histories atomic.Uint64
+	// proven are the contents that instances had on the branch, by provenKey.
+	proven *lru.Cache[struct{}]
 }
 
 // knownCommits is of how many commits it is remembered that head has them.
@@ -219,6 +221,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		watchers: map[*watcher]struct{}{},
 		moved:    make(chan struct{}),
 		known:    lru.New[uint64](knownCommits, 1),
+		proven:   lru.New[struct{}](provenBytes, provenSize),
 		poke:     make(chan struct{}, 1),
 		asking:   make(chan struct{}, 1),
 		behind:   make(chan struct{}, 1),
@@ -254,7 +257,10 @@ func (r *Repo) open(ctx context.Context) error {
 		r.settleLeft(ctx)
 	}
 	r.move.Lock()
-	err := r.refreshAccepting(ctx, r.opt.AcceptHead)
+	err := r.keepFormerOfStart(ctx)
+	if err == nil {
+		err = r.refreshAccepting(ctx, r.opt.AcceptHead)
+	}
 	r.move.Unlock()
 	if err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)

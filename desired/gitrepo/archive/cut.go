@@ -14,9 +14,9 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// keptRef has the directories of instances that the store still names, and that the kept
+// KeptRef has the directories of instances that the store still names, and that the kept
 // history may not have.
-const keptRef = "refs/jibe/kept"
+const KeptRef = "refs/jibe/kept"
 
 // Report says what a cut left.
 type Report struct {
@@ -245,7 +245,7 @@ func (c *cutter) boundary(ctx context.Context, first firstCommit, was map[string
 	}
 	var ask strings.Builder
 	for _, t := range c.tips {
-		if t.commit != "" && t.ref != objects.NotesRef && t.ref != keptRef {
+		if t.commit != "" && t.ref != objects.NotesRef && t.ref != KeptRef {
 			ask.WriteString(t.commit + "\n")
 		}
 	}
@@ -278,7 +278,7 @@ func (c *cutter) boundary(ctx context.Context, first firstCommit, was map[string
 		}
 	}
 	for _, t := range c.tips {
-		if t.commit != "" && t.ref != objects.NotesRef && t.ref != keptRef && !kept[t.commit] {
+		if t.commit != "" && t.ref != objects.NotesRef && t.ref != KeptRef && !kept[t.commit] {
 			added[t.commit] = true
 		}
 	}

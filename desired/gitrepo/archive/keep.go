@@ -7,13 +7,22 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/objects"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
+
+// FormerRefs begin the names of the refs that keep the commits which were in effect before a person accepted another history:
+// the revisions of records lie there, and the next repack would remove them.
+const FormerRefs = "refs/jibe/former/"
+
+// KeptPath is where [KeptRef] has a directory.
+func KeptPath(tree string) string { return path.Join(tree[:2], tree[2:4], tree) }
 
 // keep makes refs of what must stay besides the commits: the directories that the store names,
 // and the notes of the commits that stay. It returns shallow with the notes' commit.
@@ -38,7 +47,7 @@ func (c *cutter) keep(ctx context.Context, kept, shallow map[string]bool) (map[s
 		}
 		shallow[tip] = true
 	}
-	for _, ref := range []string{keptRef, objects.NotesRef} { // git syncs the files, and not their names
+	for _, ref := range []string{KeptRef, objects.NotesRef} { // git syncs the files, and not their names
 		if err := git.SyncDir(filepath.Dir(filepath.Join(c.opt.Dir, filepath.FromSlash(ref)))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -53,23 +62,65 @@ func (c *cutter) commit(in *strings.Builder, ref, message string) {
 // keepNamed writes a commit with every directory that the store names, by its hash.
 func (c *cutter) keepNamed(ctx context.Context, in *strings.Builder) error {
 	trees := map[string]bool{}
-	for _, rev := range slices.Concat(c.opt.Moving, c.opt.Named) {
-		if git.IsHash(rev.Tree) {
-			trees[rev.Tree] = true
-		}
+	named, err := c.proven(ctx, slices.Concat(c.opt.Moving, c.opt.Named))
+	if err != nil {
+		return err
+	}
+	for _, rev := range named {
+		trees[rev.Tree] = true
 	}
 	have, err := present(ctx, c.git, slices.Sorted(maps.Keys(trees)))
 	if err != nil || len(have) == 0 {
 		return err
 	}
-	in.WriteString("reset " + keptRef + "\n\n")
-	c.commit(in, keptRef, "Keep the directories that the store names")
+	in.WriteString("reset " + KeptRef + "\n\n")
+	c.commit(in, KeptRef, "Keep the directories that the store names")
 	in.WriteString("deleteall\n")
 	for _, tree := range slices.Sorted(maps.Keys(have)) {
-		fmt.Fprintf(in, "M 040000 %s %s/%s/%s\n", tree, tree[:2], tree[2:4], tree)
+		fmt.Fprintf(in, "M 040000 %s %s\n", tree, KeptPath(tree))
 	}
 	in.WriteString("\n")
 	return nil
+}
+
+// proven returns those of the revisions which records name that the history or a former cut proves: what is kept is taken for
+// proved afterwards, and a client of the store may have changed a record.
+func (c *cutter) proven(ctx context.Context, revs []desired.Revision) ([]desired.Revision, error) {
+	revs = slices.DeleteFunc(slices.Clone(revs), func(rev desired.Revision) bool {
+		return !git.IsHash(rev.Tree) || !git.IsHash(rev.Commit) || strings.ContainsAny(rev.Dir, "\n")
+	})
+	if len(revs) == 0 {
+		return nil, nil
+	}
+	var ask strings.Builder
+	for _, rev := range revs {
+		fmt.Fprintf(&ask, "%s:%s\n%s:%s\n", rev.Commit, rev.Dir, KeptRef, KeptPath(rev.Tree))
+	}
+	out, err := c.git.RunInput(ctx, ask.String(), "cat-file", "--batch-check=%(objectname)")
+	if err != nil {
+		return nil, err
+	}
+	followed, err := c.git.Run(ctx, "rev-list", "refs/heads/"+c.opt.Branch, "--glob="+FormerRefs+"*", "--")
+	if err != nil {
+		return nil, err
+	}
+
+	history := map[string]bool{}
+	for commit := range strings.FieldsSeq(followed) {
+		history[commit] = true
+	}
+	answers := strings.Split(out, "\n")
+	var good []desired.Revision
+	for i, rev := range revs {
+		if len(answers) < 2*i+2 {
+			break
+		}
+		if answers[2*i] == rev.Tree && history[rev.Commit] || answers[2*i+1] == rev.Tree {
+			good = append(good, rev)
+		}
+	}
+
+	return good, nil
 }
 
 // keepNotes writes a commit on top of the notes that leaves out those of the commits that go, and
