@@ -25,8 +25,8 @@ func (s *Service) notTheirDrafts(ctx context.Context, by pusher, p *admission.Pu
 			return nil, err
 		}
 		if owner != by.who.String() {
-			out = append(out, &desired.Problem{File: u.Ref, Message: "a branch is deleted or rewritten by who brought it here, or by an administrator",
-				Remedy: "push to a branch of another name, or have one of them do it"})
+			out = append(out, &desired.Problem{File: u.Ref, Message: "a branch is deleted or rewritten by the caller who brought all of it here, or by an administrator",
+				Remedy: "push to a branch of another name, or have one of them do it; where others have put commits on top, an administrator"})
 		}
 	}
 	return out, nil

@@ -21,7 +21,8 @@ import (
 // what its maker says.
 type draftOwner struct {
 	Owner string `json:"owner"`
-	// Commit is what the owner brought: a branch that doesn't have it is another one of that name.
+	// Commit is the last that the owner brought. A branch that stands at another one is a different branch of that name, or has
+	// commits of other callers.
 	Commit string `json:"commit"`
 	Seal   string `json:"seal"`
 }
@@ -52,7 +53,7 @@ func (r *Repo) DraftMoved(u check.RefUpdate, by string, rewritten bool) error {
 		return nil
 	case u.New == "":
 		delete(owners, u.Ref)
-	case u.Old == "", known && rewritten && was.Owner == by:
+	case u.Old == "", known && was.Owner == by && (rewritten || was.Commit == u.Old):
 		owners[u.Ref] = draftOwner{Owner: by, Commit: u.New, Seal: r.seal("draft", u.Ref, by, u.New)}
 	default:
 		return nil
@@ -67,7 +68,8 @@ func (r *Repo) DraftMoved(u check.RefUpdate, by string, rewritten bool) error {
 	return r.writeDrafts(owners)
 }
 
-// DraftOwner returns who brought a draft that stands at a commit, "" where that can't be proved.
+// DraftOwner returns who brought all of a draft that stands at a commit, "" where that can't be proved: what others have put on
+// top isn't the owner's to remove.
 func (r *Repo) DraftOwner(ctx context.Context, ref, at string) (string, error) {
 	r.drafts.mu.Lock()
 	owners, err := r.readDrafts()
@@ -80,8 +82,8 @@ func (r *Repo) DraftOwner(ctx context.Context, ref, at string) (string, error) {
 	if len(r.opt.Key) == 0 || !git.IsHash(o.Commit) || !git.IsHash(at) || !hmac.Equal([]byte(o.Seal), []byte(r.seal("draft", ref, o.Owner, o.Commit))) {
 		return "", nil
 	}
-	if has, err := r.read.IsAncestor(ctx, o.Commit, at); err != nil || !has {
-		return "", err
+	if o.Commit != at {
+		return "", nil
 	}
 	return o.Owner, nil
 }

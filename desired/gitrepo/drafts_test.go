@@ -16,6 +16,10 @@ func TestWhoOwnsADraftIsProvedByASeal(t *testing.T) {
 	first := r.Head()
 	mustWrite(t, r, testID(1), "", 2)
 	second := r.Head()
+	mustWrite(t, r, testID(1), "", 3)
+	third := r.Head()
+	mustWrite(t, r, testID(1), "", 4)
+	fourth := r.Head()
 	const draft = "refs/heads/draft"
 	is := func(at, want string) {
 		t.Helper()
@@ -36,7 +40,14 @@ func TestWhoOwnsADraftIsProvedByASeal(t *testing.T) {
 	is(first, "") // another branch of that name
 	moved(second, first, "ann (tokens)", true)
 	is(first, "ann (tokens)")
-	moved(first, second, "bob (tokens)", false) // goes on with it
+	moved(first, second, "ann (tokens)", false) // goes on with it
+	is(second, "ann (tokens)")
+	moved(second, third, "bob (tokens)", false) // puts a commit on top
+	is(third, "")
+	moved(third, fourth, "ann (tokens)", false) // and so does its owner: bob's is still within
+	is(fourth, "")
+	moved(fourth, "", "root (tokens)", true)
+	moved("", second, "ann (tokens)", false)
 	is(second, "ann (tokens)")
 	moved(second, "", "ann (tokens)", true)
 	is(second, "")

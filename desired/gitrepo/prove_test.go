@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo/archive"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -169,10 +170,10 @@ func TestARewrittenHistoryStillProvesWhatRan(t *testing.T) {
 		}
 		wantProven(t, r, "what ran before", ran)
 		wantUnproven(t, r, "a draft", draft)
-		runGit(t, r.opt.Dir, "update-ref", "-d", formerRefs+ran.Commit)
+		runGit(t, r.opt.Dir, "update-ref", "-d", archive.FormerRefs+ran.Commit)
 		r.proven.Clear()
 		wantUnproven(t, r, "what a person has removed the pin of", ran)
-		runGit(t, r.opt.Dir, "update-ref", formerRefs+ran.Commit, ran.Commit)
+		runGit(t, r.opt.Dir, "update-ref", archive.FormerRefs+ran.Commit, ran.Commit)
 		wantProven(t, r, "what a person vouches for", ran)
 	})
 	t.Run("forge", func(t *testing.T) {
