@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -80,8 +81,35 @@ func sealable(value []byte) bool {
 	for _, vim := range op.Modified.VIMs {
 		if vim != nil {
 			c := vim.Credentials
-			good = good && encrypted(c.Token) && encrypted(c.ClientCert) && encrypted(c.ClientKey)
+			good = good && encrypted(c.Token) && encrypted(c.Password) && encrypted(c.ApplicationCredentialSecret) &&
+				encrypted(c.ClientCert) && encrypted(c.ClientKey)
 		}
 	}
-	return good
+	return good && !readsHost(op.Modified)
+}
+
+// readsHost reports whether a text of the entries refers to a file or a variable of the host, in place of encrypted text.
+func readsHost(m lcm.Entries) bool {
+	text, err := json.Marshal(m)
+	var all any
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		return true
+	}
+	return refersToHost(all)
+}
+
+func refersToHost(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return desired.IsRef(v) && !strings.HasPrefix(v, desired.RefAge)
+	case []any:
+		return slices.ContainsFunc(v, refersToHost)
+	case map[string]any:
+		for _, inner := range v {
+			if refersToHost(inner) {
+				return true
+			}
+		}
+	}
+	return false
 }

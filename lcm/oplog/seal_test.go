@@ -2,6 +2,7 @@ package oplog_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,22 @@ func TestOperationsOfAnEarlierVersionAreSealedOnce(t *testing.T) {
 	rec, err := s.Get(t.Context(), "operation/op1")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i, vim := range []*desired.VIM{
+		{Credentials: desired.Credentials{Username: "admin", Password: "clear"}},
+		{Credentials: desired.Credentials{ApplicationCredentialSecret: "file:/etc/shadow"}},
+		{Credentials: desired.Credentials{Username: "file:/etc/shadow"}},
+		{Kubeconfig: "file:/etc/kubernetes/admin.conf"},
+		{CACert: "env:TOKEN"},
+	} {
+		name := "operation/vim" + strconv.Itoa(i)
+		text, err := json.Marshal(lcm.Operation{ID: name, Instance: "amf", State: lcm.Processing, Modified: lcm.Entries{VIMs: map[string]*desired.VIM{"edge": vim}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(t.Context(), store.Record{Key: name, Value: text}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	evil := lcm.Operation{ID: "op2", Instance: "amf", State: lcm.Processing, HandOver: "file:/etc/shadow"}
 	text, err := json.Marshal(evil)
