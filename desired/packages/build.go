@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at ma
 		unverified: map[string]Unusable{}, hidden: map[string]*Entry{}, demands: map[string]string{},
 	}}
 	defer b.store.close()
+	b.store.commits = probes(at)
 	var errs []error
 	for _, r := range repos {
 		slices.SortFunc(at[r.Name], func(a, b version) int { return b.compare(a) })
@@ -34,6 +36,23 @@ func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at ma
 	}
 	b.next.onboard()
 	return b.next, nil
+}
+
+// mostProbes bounds the commits by which it is told whether the store can be read.
+const mostProbes = 8
+
+// probes returns commits by which it is told whether the store can be read: that of the desired branch, and a few versions.
+func probes(at map[string][]version) []string {
+	commits := []string{"HEAD"}
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		for _, v := range at[name] {
+			if len(commits) == mostProbes {
+				return commits
+			}
+			commits = append(commits, v.commit)
+		}
+	}
+	return commits
 }
 
 // builder makes one index.
@@ -58,6 +77,9 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 	b.next.demanding = b.next.demanding || demanded.id != ""
 	for _, v := range versions {
 		notSigned := b.version(demanded, v)
+		if errors.Is(notSigned, errStore) && b.store.works(v.commit) == nil {
+			notSigned = damaged(notSigned)
+		}
 		if errors.Is(notSigned, errStore) {
 			return fmt.Errorf("read %s: %w", v.name, notSigned)
 		}

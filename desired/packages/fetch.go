@@ -87,7 +87,16 @@ func protocol(url string) string {
 func (c *Catalogue) refs(ctx context.Context, prefix string) ([]git.Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, localTime)
 	defer cancel()
-	return c.git.Refs(ctx, prefix)
+	refs, err := c.git.Refs(ctx, prefix)
+	if err == nil || ctx.Err() != nil {
+		return refs, err
+	}
+	// git describes no ref at all where one leads to a damaged object.
+	sound, failed := c.git.RefsOfDamaged(ctx, prefix)
+	if failed != nil {
+		return nil, err
+	}
+	return sound, nil
 }
 
 // refNames returns the names of the refs below prefix.

@@ -157,13 +157,7 @@ func TestADamagedFileFailsItsPackageOnly(t *testing.T) {
 	if err := l.c.fetch(t.Context(), upstream, []desired.Repository{vendor}); err != nil {
 		t.Fatal(err)
 	}
-	for _, pack := range l.glob("desired.git/objects/pack/*.pack") { // so that one object can be damaged
-		data, err := os.ReadFile(pack)
-		if err := errors.Join(err, os.Remove(pack)); err != nil {
-			t.Fatal(err)
-		}
-		l.input(filepath.Join(l.dir, "desired.git"), string(data), "unpack-objects", "-q")
-	}
+	l.unpack()
 	hash := l.git(up, "rev-parse", "HEAD:smf/Files/kubernetes/web.yaml")
 	object := filepath.Join(l.dir, "desired.git", "objects", hash[:2], hash[2:])
 	good, err := os.ReadFile(object)
@@ -194,6 +188,65 @@ func TestADamagedFileFailsItsPackageOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.find("smf-id")
+}
+
+func TestADamagedCommitFailsItsVersionOnly(t *testing.T) {
+	t.Parallel()
+
+	l := newLab(t)
+	up := l.upstream("vendor")
+	l.put(filepath.Join(up, "amf"), "amf-id", "1.0")
+	l.commit(up, "", "v1.0.0")
+	l.put(filepath.Join(up, "amf"), "amf-2", "2.0")
+	l.commit(up, "", "v2.0.0")
+	vendor := desired.Repository{Name: "vendor", URL: "vendor", Tags: "v*"}
+	if err := l.c.fetch(t.Context(), upstream, []desired.Repository{vendor}); err != nil {
+		t.Fatal(err)
+	}
+	l.unpack()
+	hash := l.git(up, "rev-parse", "v2.0.0^{commit}")
+	object := filepath.Join(l.dir, "desired.git", "objects", hash[:2], hash[2:])
+	good, err := os.ReadFile(object)
+	if err == nil {
+		err = os.Chmod(object, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, bad := range [][]byte{[]byte("x"), good[:len(good)/2], nil} {
+		if err := os.WriteFile(object, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.c.Load(t.Context(), []desired.Repository{vendor}); err != nil {
+			t.Errorf("with %d bytes: %v", len(bad), err)
+			continue
+		}
+		l.find("amf-id")
+		if !slices.ContainsFunc(l.c.Problems(), func(p Unusable) bool { return strings.Contains(p.Ref, "v2.0.0") }) {
+			t.Errorf("with %d bytes the problems are %v", len(bad), l.c.Problems())
+		}
+	}
+
+	if err := os.WriteFile(object, good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.c.Load(t.Context(), []desired.Repository{vendor}); err != nil {
+		t.Fatal(err)
+	}
+	l.find("amf-2")
+}
+
+// unpack has the store hold loose objects, so that one can be damaged.
+func (l *lab) unpack() {
+	l.Helper()
+	for _, pack := range l.glob("desired.git/objects/pack/*.pack") {
+		data, err := os.ReadFile(pack)
+		if err := errors.Join(err, os.Remove(pack)); err != nil {
+			l.Fatal(err)
+		}
+		l.input(filepath.Join(l.dir, "desired.git"), string(data), "unpack-objects", "-q")
+	}
 }
 
 func TestARepositoryThatCantBeFetchedIsKnown(t *testing.T) {

@@ -68,10 +68,12 @@ type objects struct {
 	runner git.Runner
 	most   limits
 	git    *git.Objects
+	// commits are some that the store has, by which it is told whether it can be read.
+	commits []string
 }
 
 func newObjects(ctx context.Context, runner git.Runner, most limits) *objects {
-	return &objects{ctx, runner, most, git.NewObjects(runner, git.Limits{Blob: most.held, Tree: maxTree, Commit: maxTree}, 0)}
+	return &objects{ctx: ctx, runner: runner, most: most, git: git.NewObjects(runner, git.Limits{Blob: most.held, Tree: maxTree, Commit: maxTree}, 0)}
 }
 
 func (o *objects) close() { o.git.Close() }
@@ -126,12 +128,19 @@ func (o *objects) tree(name string) (string, []git.Entry, error) {
 	return hash, t.Entries(), nil
 }
 
-// works returns nil where the store can be read, by a commit that it has: an object that can't be read is damaged then.
+// works returns nil where the store can be read, by a commit that it has, or by others where that is what is damaged: an
+// object that can't be read is damaged then.
 func (o *objects) works(commit string) error {
 	if o.ctx.Err() != nil {
 		return o.ctx.Err()
 	}
 	_, _, err := o.get(commit, git.KindCommit)
+	for _, other := range o.commits {
+		if err == nil || o.ctx.Err() != nil {
+			break
+		}
+		_, _, err = o.get(other, git.KindCommit)
+	}
 	return err
 }
 

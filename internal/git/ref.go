@@ -81,6 +81,50 @@ func (r Runner) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	return refs, nil
 }
 
+// RefsOfDamaged is Refs of a repository in which refs may lead to objects that can't be read: each of these counts as a
+// commit, so that who reads it finds what is wrong.
+func (r Runner) RefsOfDamaged(ctx context.Context, prefix string) ([]Ref, error) {
+	out, err := r.Run(ctx, "for-each-ref", "--format=%(refname) %(objectname)", prefix)
+	if err != nil {
+		return nil, err
+	}
+	var refs []Ref
+	var ask strings.Builder
+	for line := range strings.Lines(out) {
+		name, object, _ := strings.Cut(strings.TrimSpace(line), " ")
+		refs = append(refs, Ref{Name: name, Commit: object})
+		ask.WriteString(object + "\n")
+	}
+	// To peel a tag, git would read what may be damaged.
+	kinds, err := r.RunInput(ctx, ask.String(), "cat-file", "--batch-check=%(objecttype)")
+	if err != nil {
+		return nil, err
+	}
+
+	sound, i := refs[:0], 0
+	for kind := range strings.Lines(kinds) {
+		if i == len(refs) {
+			break
+		}
+		ref := refs[i]
+		i++
+		switch strings.TrimSpace(kind) {
+		case KindTree, KindBlob:
+			continue
+		case KindTag:
+			text, err := r.Run(ctx, "cat-file", KindTag, ref.Commit)
+			of, rest, _ := strings.Cut(text, "\n")
+			commit := strings.TrimPrefix(of, "object ")
+			if err != nil || !IsHash(commit) || !strings.HasPrefix(rest, "type "+KindCommit+"\n") {
+				continue
+			}
+			ref.Tag, ref.Commit = ref.Commit, commit
+		}
+		sound = append(sound, ref)
+	}
+	return sound, nil
+}
+
 // RefNames returns the names of the refs below prefix, whatever they lead to.
 func (r Runner) RefNames(ctx context.Context, prefix string) ([]string, error) {
 	out, err := r.Run(ctx, "for-each-ref", "--format=%(refname)", prefix)
