@@ -20,7 +20,7 @@ type clash struct {
 // Problem returns the problem of an instance in or below the folder.
 func (c clash) Problem(dir, remedy string) *desired.Problem {
 	return &desired.Problem{File: path.Join(dir, desired.InstanceFile),
-		Message: fmt.Sprintf("%s and %s differ only in case or Unicode form: a clone on macOS or Windows has one of them", c.Path, strings.Join(c.others, ", ")),
+		Message: fmt.Sprintf("%s and %s differ only in case or Unicode form: readers take one for the other, and a clone on macOS or Windows may have one of them", c.Path, strings.Join(c.others, ", ")),
 		Remedy:  remedy}
 }
 

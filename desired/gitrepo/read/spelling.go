@@ -12,9 +12,10 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// foldName returns the same text for names that differ only in case or Unicode form.
+// foldName returns the same text for names that differ only in case or Unicode form, which also makes a full-width letter or a
+// ligature another one than the usual.
 func foldName(name string) string {
-	return norm.NFC.String(cases.Fold().String(norm.NFC.String(name)))
+	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
 }
 
 // isFolded reports whether a name is its own folded one, as nearly all are.
