@@ -63,6 +63,15 @@ func (r revisions) proven(ctx context.Context, rev desired.Revision) error {
 	return err
 }
 
+// Prove returns a [*desired.UnprovenError] where a record of the instance names a revision that git doesn't prove, or one of
+// another instance.
+func (v *View) Prove(ctx context.Context, instance string, rev desired.Revision) error {
+	if err := v.r.ofInstance(instance, rev); err != nil {
+		return err
+	}
+	return v.r.proven(ctx, rev)
+}
+
 // ofOperation refuses an operation whose record names what git doesn't prove, or another instance's revisions.
 func (r revisions) ofOperation(ctx context.Context, id string, op *lcm.Operation) error {
 	revs := []desired.Revision{op.Before, op.After, op.Beside}

@@ -2,6 +2,7 @@ package sol
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -32,6 +33,11 @@ func (a *api) beside(ctx context.Context, k *known, now, was *desired.Instance, 
 	}
 	if rec.Operated.Dir != k.head.Dir {
 		return refused("it also moves the instance from " + rec.Operated.Dir + ": revert the commit, or ask again when it has ended")
+	}
+	if err := a.View.Prove(ctx, k.id, rec.Operated); errors.As(err, new(*desired.UnprovenError)) {
+		return rest.Problem(http.StatusConflict, "VNF instance %s: %v", k.id, err)
+	} else if err != nil {
+		return fmt.Errorf("instance %s: %w", k.id, err)
 	}
 	reason, _, err := a.Repo.Override(ctx, k.head.Revision)
 	if err != nil {

@@ -87,6 +87,20 @@ func TestAHealBuildsOnWhatWasOperatedOnLastWhileACommitWaitsForItsWindow(t *test
 	}
 }
 
+func TestAHealBuildsOnNothingThatGitDoesNotProve(t *testing.T) {
+	e, repo, id, operated, _ := waits(t, scaledOut)
+	head := repo.Head()
+	e.view.mu.Lock()
+	e.view.unproven = &desired.UnprovenError{Revision: operated}
+	e.view.mu.Unlock()
+
+	e.want(409, "POST", api+"/vnf_instances/"+id+"/heal", `{"cause": "hangs", "additionalParams": {"all": false}}`)
+
+	if repo.Head() != head {
+		t.Error("a commit was made of it")
+	}
+}
+
 func TestAHealIsRefusedWhereWhatWaitsCannotBeLeftAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(string) string

@@ -294,6 +294,8 @@ type memView struct {
 	units  map[string][]plan.Unit
 	stale  bool
 	refuse error
+	// unproven answers Prove.
+	unproven error
 	// closed answers MayBegin; nil says yes.
 	closed func(t lcm.Type) (why string, until time.Time, err error)
 	pkg    *vnfd.Package
@@ -353,6 +355,8 @@ func (v *memView) Workloads(_ context.Context, id string) (map[string]any, error
 	}
 	return v.workloads[id], nil
 }
+
+func (v *memView) Prove(context.Context, string, desired.Revision) error { return v.unproven }
 
 func (v *memView) MayBegin(_ context.Context, _, _ string, t lcm.Type) (why string, until time.Time, err error) {
 	v.mu.Lock()

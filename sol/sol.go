@@ -39,6 +39,8 @@ type View interface {
 	Workloads(ctx context.Context, instance string) (map[string]any, error)
 	// Drifted returns the keys of objects that are known to differ from what git says.
 	Drifted(instance string) []string
+	// Prove returns a [*desired.UnprovenError] where a record of the instance names a revision that git doesn't prove.
+	Prove(ctx context.Context, instance string, rev desired.Revision) error
 	// MayBegin says whether an operation of a type may begin now on the instance in a directory,
 	// by maintenance windows: why is "" where it may, and else tells people why not, and until is
 	// when it may, zero for no time in sight.
