@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -57,7 +58,7 @@ func FuzzRequest(f *testing.F) {
 				continue
 			}
 			back, err := desired.ParseVIM(desired.VIMFile("x"), out)
-			if err != nil || *back != *next {
+			if err != nil || !reflect.DeepEqual(back, next) {
 				t.Fatalf("%s\nis read as %+v, %v, and not as %+v", out, back, err, next)
 			}
 			if c.now != nil && !strings.Contains(string(out), "# ours") {

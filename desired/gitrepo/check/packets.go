@@ -34,4 +34,5 @@ func ReadPacket(r *bufio.Reader) (line string, flush bool, err error) {
 	return string(data), false, nil
 }
 
+// Packet writes a line as git frames it (pkt-line, gitprotocol-common).
 func Packet(b *bytes.Buffer, line string) { fmt.Fprintf(b, "%04x%s", len(line)+4, line) }

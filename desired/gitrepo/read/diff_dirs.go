@@ -61,6 +61,7 @@ func (n *pairNode) sum(depth int) (pairSum, bool) {
 	return pairSum{depth: depth}, false
 }
 
+// NamedPair is an entry of two trees with its name.
 type NamedPair struct {
 	Name string
 	Pair
@@ -236,10 +237,12 @@ func nestedTooDeep(dir string) *desired.Problem {
 		Remedy:  "move what is in it up, or remove the folder"}
 }
 
+// TooMany is the error of a difference in more directories of instances than the limit.
 func TooMany(dir string, limit int) error {
 	return fmt.Errorf("%s/ %w: more than %d directories of instances differ", dir, ErrUnfolds, limit)
 }
 
+// TooDeep is the error of directories that are nested deeper than [objects.MaxDepth].
 func TooDeep(dir string) error {
 	return fmt.Errorf("%s: %w: directories are nested more than %d deep", dir, ErrUnfolds, objects.MaxDepth)
 }

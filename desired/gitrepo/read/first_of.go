@@ -60,6 +60,7 @@ func (r *Reader) firstBefore(ctx context.Context, commit string, paths []string,
 	return "", Undecided, nil
 }
 
+// How the history tells which of several paths was there first.
 const (
 	Decided   Standing = iota // where one path was there alone, or none was
 	Undecided                 // at the commit from which on the history was asked for: all were there

@@ -21,6 +21,8 @@ func (r *Reader) EachCommit(ctx context.Context, commits string, paths []string,
 	return r.Each(ctx, maxHistory, commits, paths, fn)
 }
 
+// Each calls fn with the commits of a range that change one of the paths, at most as many, the newest first, until it
+// returns false.
 func (r *Reader) Each(ctx context.Context, most int, commits string, paths []string, fn func(c PastCommit) (bool, error)) error {
 	out, err := r.Git.Run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", most), "--format=%H %T %P", commits, "--"}, paths...)...)
 	if err != nil {

@@ -17,11 +17,13 @@ type Identified struct {
 // MostChanged bounds what a push copies where nobody takes what has changed.
 const MostChanged = 4096
 
+// Set puts a slot under an id.
 func (o *Identified) Set(id string, s *Slot) {
 	o.ordered.set(id, s)
 	o.note(id)
 }
 
+// Remove removes the slot of an id.
 func (o *Identified) Remove(id string) {
 	o.ordered.remove(id)
 	o.note(id)
@@ -37,6 +39,7 @@ func (o *Identified) note(id string) {
 	}
 }
 
+// Copy is a copy that changes apart from its original.
 func (o *Identified) Copy() Identified {
 	return Identified{ordered: o.ordered.copy(), Changed: slices.Clip(o.Changed), TooMany: o.TooMany, Watched: o.Watched}
 }

@@ -39,6 +39,7 @@ type Hold struct {
 	By string
 }
 
+// NewIndex makes an index of no instances.
 func NewIndex() *Index {
 	return &Index{byName: btree.NewBTreeGOptions(func(a, b *Slot) bool {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Rev.Dir, b.Rev.Dir)) < 0
@@ -64,6 +65,7 @@ func (x *Index) Named(name string) (dirs []string) {
 	return dirs
 }
 
+// Remove removes the instance of a directory.
 func (x *Index) Remove(dir string) {
 	if s := x.ByDir.Get(dir); s != nil {
 		was := x.ByID.Get(s.Rev.Instance)
@@ -72,6 +74,7 @@ func (x *Index) Remove(dir string) {
 	}
 }
 
+// Put adds the instance of a directory, or replaces it.
 func (x *Index) Put(s *Slot) {
 	ids := []string{s.Rev.Instance}
 	if old := x.ByDir.Get(s.Rev.Dir); old != nil && old.Rev.Instance != s.Rev.Instance {
@@ -218,6 +221,7 @@ func (x *Index) List() []desired.Revision {
 	return out
 }
 
+// Lookup returns the revision of the instance with the id.
 func (x *Index) Lookup(id string) (desired.Revision, bool) {
 	s, ok := x.ByID.Find(id)
 	if !ok {

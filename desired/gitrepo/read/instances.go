@@ -99,6 +99,7 @@ func problemsOf(file string, err error) []*desired.Problem {
 	return []*desired.Problem{{File: file, Message: err.Error()}}
 }
 
+// NotAFile is the problem of an entry where a file is expected.
 func NotAFile(file string, e git.Entry) *desired.Problem {
 	return &desired.Problem{File: file, Message: "is " + entryKind(e) + ", not a file", Remedy: "commit a plain file"}
 }

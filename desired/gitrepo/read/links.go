@@ -99,6 +99,7 @@ func replacedSetting(not map[string]*desired.Problem, name string) bool {
 	return not[name] != nil || slices.Contains(SettingsDirs(), path.Dir(name)) && not[path.Dir(name)] != nil
 }
 
+// NotAFolder is the problem of an entry where a folder is expected.
 func NotAFolder(name string) *desired.Problem {
 	return &desired.Problem{File: name, Message: "is not a folder", Remedy: "commit a plain folder"}
 }

@@ -44,6 +44,7 @@ func (s *Slot) Holds(in *desired.Instance) {
 	s.Describe(in)
 }
 
+// Describe takes over what lists show of an instance.
 func (s *Slot) Describe(in *desired.Instance) {
 	s.Name, s.needs = in.Name, in.Needs
 	s.traits = unique.Make(traits{description: in.Description, vnfdID: in.VnfdID, pkg: in.Package, state: in.State, flavour: in.Flavour, held: in.Held, drift: in.Drift, em: in.EM, vim: in.VIM, suspend: in.Suspend})

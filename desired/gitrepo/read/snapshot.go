@@ -42,19 +42,32 @@ type CommitSnapshot struct {
 	Index  *Index
 }
 
-func (s *CommitSnapshot) Commit() string           { return s.commit }
+// Commit implements [Snapshot].
+func (s *CommitSnapshot) Commit() string { return s.commit }
+
+// List implements [Snapshot].
 func (s *CommitSnapshot) List() []desired.Revision { return s.Index.List() }
+
+// Lookup implements [Snapshot].
 func (s *CommitSnapshot) Lookup(id string) (desired.Revision, bool) {
 	return s.Index.Lookup(id)
 }
+
+// Settings implements [Snapshot].
 func (s *CommitSnapshot) Settings() (*desired.Settings, error) {
 	return s.SettingsBelow(s.Ctx, s.root)
 }
+
+// File implements [Snapshot].
 func (s *CommitSnapshot) File(ctx context.Context, p string) ([]byte, error) {
 	return s.FileAt(ctx, s.root, p)
 }
+
+// Problems implements [Snapshot].
 func (s *CommitSnapshot) Problems() []*desired.Problem { return s.Index.Problems() }
-func (s *CommitSnapshot) Exposed() []*desired.Problem  { return s.Index.Exposed() }
+
+// Exposed implements [Snapshot].
+func (s *CommitSnapshot) Exposed() []*desired.Problem { return s.Index.Exposed() }
 
 // At reads the desired state at any commit, named as git names them. Every
 // instance is read; that of the repository at head reads only what differs from it.
@@ -114,6 +127,7 @@ type Difference struct {
 	Problems []*desired.Problem
 }
 
+// Difference reads what differs between two commits.
 func (r *Reader) Difference(ctx context.Context, oldCommit, newCommit string) (d Difference, err error) {
 	oldRoot, err := r.RootOf(ctx, oldCommit)
 	if err != nil {

@@ -180,6 +180,7 @@ func (ns pairNodes) touched(p Pair, dir string, depth int, t *Touched) error {
 	return nil
 }
 
+// RolloutFiles returns the hashes of the files of rollouts and of their states below a root tree, by path.
 func (r *Reader) RolloutFiles(ctx context.Context, root string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, dir := range []string{desired.RolloutDir, desired.RolloutStateDir} {

@@ -8,6 +8,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
+// Maintenance reads the files of windows and freezes that bind a directory, from the outermost folder inwards.
 func (r *Reader) Maintenance(ctx context.Context, root, dir string) ([]*desired.Maintenance, error) {
 	var out []*desired.Maintenance
 	for _, file := range desired.MaintenanceFiles(dir) {

@@ -149,7 +149,7 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 }
 
 // addManifest adds the object that a manifest becomes. vdu is the one whose workload it is, nil for none.
-func (f *Form) addManifest(r *Renderer, mk *maker, instance string, m manifest, vdu *mapped, stopped bool) error {
+func (r *Form) addManifest(by *Renderer, mk *maker, instance string, m manifest, vdu *mapped, stopped bool) error {
 	obj, err := mk.object(m, m.obj, vdu)
 	if err != nil {
 		return err
@@ -166,18 +166,18 @@ func (f *Form) addManifest(r *Renderer, mk *maker, instance string, m manifest, 
 
 	key := Key(m.gk, obj.GetNamespace(), cmp.Or(obj.GetName(), m.name))
 	if vdu != nil {
-		f.Desired.Groups = append(f.Desired.Groups, plan.Group{VDU: vdu.id, Owner: key, Count: vdu.count, Free: vdu.free})
-		f.Counted[key] = IsScalable(m.gk) && !vdu.free
+		r.Desired.Groups = append(r.Desired.Groups, plan.Group{VDU: vdu.id, Owner: key, Count: vdu.count, Free: vdu.free})
+		r.Counted[key] = IsScalable(m.gk) && !vdu.free
 	}
-	f.Files[key] = m.file
+	r.Files[key] = m.file
 	if left := leftOut(m.obj, obj); len(left) > 0 {
-		f.LeftOut[key] = left
+		r.LeftOut[key] = left
 	}
 	wave := 1
 	if InfoOf(m.gk).Class == ClassFirst {
 		wave = 0
 	}
-	return f.add(r, instance, key, wave, obj, identity{written, m.stale})
+	return r.add(by, instance, key, wave, obj, identity{written, m.stale})
 }
 
 // identifyUnits gives each group the digest of what its units are made of: the workload, what
