@@ -123,7 +123,7 @@ func TestTheTableSaysOfEachRouteThatIsServedWhatItNeeds(t *testing.T) {
 		{"../sol.go", []string{"/vnflcm/v1", "/vnflcm/v2"}, 20},
 		{"../vnfpkgm/vnfpkgm.go", []string{"/vnfpkgm/v1", "/vnfpkgm/v2"}, 20},
 		{"../vims/vims.go", []string{"/v1.0"}, 7},
-		{"../../app/jibeapi.go", []string{""}, 12},
+		{"../../app/api/jibeapi.go", []string{""}, 12},
 	} {
 		found := routes(t, c.file)
 		if len(found) < c.least {

@@ -12,8 +12,8 @@ import (
 // olderVersion is what a binary of this very source calls itself where there is no older one.
 const olderVersion = "v0.0.0-older"
 
-// sharedSince is a file of each release that lets several replicas serve.
-const sharedSince = "app/replicas.go"
+// sharedSince is a folder of each release that lets several replicas serve.
+const sharedSince = "app/replicas"
 
 // Older builds the binary from which replicas are upgraded, and returns what it calls itself: that
 // of a commit or tag, or where that is "" of the newest release that lets several replicas serve.
