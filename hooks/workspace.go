@@ -63,7 +63,7 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		}
 	}()
 	w.copy = filepath.Join(w.dir, "package")
-	home, tmp, files := filepath.Join(w.dir, "home"), filepath.Join(w.dir, "tmp"), filepath.Join(w.dir, "files")
+	home, tmp := filepath.Join(w.dir, "home"), filepath.Join(w.dir, "tmp")
 	if err := os.Chmod(w.dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -84,11 +84,11 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	}
 	w.input = given(c, w.copy, other)
 	w.input.TimeoutSeconds = int(c.timeout().Seconds())
-	search := searchPath
 	tool, err := r.placeTool()
 	if err != nil {
 		return nil, fmt.Errorf("place %s where hooks find it: %w", r.Tool, err)
 	}
+	search := searchPath
 	if tool != "" {
 		search = tool + ":" + search
 	}
@@ -98,21 +98,8 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	if c.Traceparent != "" {
 		w.env = append(w.env, "TRACEPARENT="+c.Traceparent)
 	}
-	if err := os.Mkdir(files, 0o711); err != nil {
+	if err := w.writeFiles(c.Files, who); err != nil {
 		return nil, err
-	}
-	if err := os.Chmod(files, 0o711); err != nil {
-		return nil, err
-	}
-	for name, data := range c.Files {
-		if !variable.MatchString(name) {
-			return nil, fmt.Errorf("%q can't name an environment variable", name)
-		}
-		to := filepath.Join(files, name)
-		if err := errors.Join(os.WriteFile(to, data, 0o400), os.Chmod(to, 0o400), who.give(to)); err != nil {
-			return nil, err
-		}
-		w.env = append(w.env, name+"="+to)
 	}
 	if c.Cluster {
 		if tool == "" {
@@ -122,6 +109,25 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		return w, nil
 	}
 	return w, w.command(who)
+}
+
+// writeFiles writes the files that the hook is given, each named by a variable of its environment.
+func (w *workspace) writeFiles(files map[string][]byte, who *identity) error {
+	dir := filepath.Join(w.dir, "files")
+	if err := errors.Join(os.Mkdir(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
+		return err
+	}
+	for name, data := range files {
+		if !variable.MatchString(name) {
+			return fmt.Errorf("%q can't name an environment variable", name)
+		}
+		to := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(to, data, 0o400), os.Chmod(to, 0o400), who.give(to)); err != nil {
+			return err
+		}
+		w.env = append(w.env, name+"="+to)
+	}
+	return nil
 }
 
 // hookVariable has what Input.Hook says, and marks the processes of hooks.

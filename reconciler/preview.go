@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // Preview is what a change would cause on one instance.
@@ -102,7 +103,6 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if p.WaitsFor, err = v.WaitsFor(ctx, rev.Instance, rev.Dir, t, before, after); err != nil {
 		p.WaitsFor = err.Error()
 	}
-	want := drivers.Absent(named)
 	if after == nil || !desired.IsInstantiated(after.State) {
 		settings = nil // an instance that ends is taken down by head's VIMs: the change may take them along
 	}
@@ -117,26 +117,9 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err != nil {
 		return err
 	}
-	if after != nil && desired.IsInstantiated(after.State) {
-		bounds, err := v.boundsFor(settings, before, after)
-		if err != nil {
-			return err
-		}
-		src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, after)
-		if err != nil {
-			return err
-		}
-		if want, err = drv.Render(src); err != nil {
-			return err
-		}
-		want = want.Bounded(bounds)
-	} else if before != nil {
-		want.Source.Instance = before
-		if src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, before); err == nil {
-			if stood, err := drv.Render(src); err == nil {
-				want.Former = &stood
-			}
-		}
+	want, err := v.rendered(ctx, settings, drv, before, after, named)
+	if err != nil {
+		return err
 	}
 	proposed := v.r.Repo.Settings
 	if settings != nil {
@@ -146,31 +129,78 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return err
 	}
 	want.Coordinated = sideOf(named, pkg).Coordinated(t)
-	for _, g := range want.Groups {
-		if p.VDUs == nil {
-			p.VDUs = map[string]string{}
+	p.VDUs = ownersOf(want.Groups)
+
+	return v.steps(ctx, drv, known, want, pkg, hooks.Skipped(before, after), p)
+}
+
+// rendered is what the change is to bring about: the objects of what is instantiated afterwards, else the absence of what
+// stood before.
+func (v *View) rendered(ctx context.Context, settings *desired.Settings, drv drivers.Driver, before, after, named *desired.Instance) (drivers.Rendering, error) {
+	want := drivers.Absent(named)
+	if after != nil && desired.IsInstantiated(after.State) {
+		bounds, err := v.boundsFor(settings, before, after)
+		if err != nil {
+			return want, err
 		}
-		if was := p.VDUs[g.Owner]; was != "" {
-			p.VDUs[g.Owner] = was + ", " + g.VDU
+		src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, after)
+		if err != nil {
+			return want, err
+		}
+		if want, err = drv.Render(src); err != nil {
+			return want, err
+		}
+		return want.Bounded(bounds), nil
+	}
+	if before == nil {
+		return want, nil
+	}
+
+	want.Source.Instance = before
+	src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, before)
+	if err != nil {
+		return want, nil //nolint:nilerr // what stood before only makes the preview more exact
+	}
+	if stood, err := drv.Render(src); err == nil {
+		want.Former = &stood
+	}
+	return want, nil
+}
+
+// ownersOf names the VDUs of each object that owns units, nil for none.
+func ownersOf(groups []plan.Group) (vdus map[string]string) {
+	for _, g := range groups {
+		if vdus == nil {
+			vdus = map[string]string{}
+		}
+		if was := vdus[g.Owner]; was != "" {
+			vdus[g.Owner] = was + ", " + g.VDU
 		} else {
-			p.VDUs[g.Owner] = g.VDU
+			vdus[g.Owner] = g.VDU
 		}
 	}
+	return vdus
+}
+
+// steps adds the steps to a preview and, where the VIM can be asked, what they change. known reports whether it can.
+func (v *View) steps(ctx context.Context, drv drivers.Driver, known bool, want drivers.Rendering, pkg *vnfd.Package, skipped bool, p *Preview) error {
 	var seen plan.Observed
+	var err error
 	if known {
 		if seen, err = drv.Observe(ctx, want); err != nil {
 			return err
 		}
 	}
-	steps := plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo})
-	p.Steps = shown(drivers.Source{Instance: want.Source.Instance, Package: pkg}, hooks.Skipped(before, after), steps)
-	if known {
-		if p.Diff, err = drv.Preview(ctx, want, p.Steps...); err != nil {
-			return fmt.Errorf("preview: %w", err)
-		}
-		for i := range p.Diff {
-			redact(&p.Diff[i], declared(pkg), want.Source.Secrets)
-		}
+	steps := plan.Compute(want.Desired, seen, plan.Journal{Operation: string(p.Type), Granted: p.Type == lcm.ModifyInfo})
+	p.Steps = shown(drivers.Source{Instance: want.Source.Instance, Package: pkg}, skipped, steps)
+	if !known {
+		return nil
+	}
+	if p.Diff, err = drv.Preview(ctx, want, p.Steps...); err != nil {
+		return fmt.Errorf("preview: %w", err)
+	}
+	for i := range p.Diff {
+		redact(&p.Diff[i], declared(pkg), want.Source.Secrets)
 	}
 	return nil
 }

@@ -134,33 +134,19 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connec
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return Connection{}, fmt.Errorf("%w: %s: interfaceInfo.endpoint isn't an http(s) URL without credentials", ErrConnection, name)
 	}
-	if pem := c.InterfaceInfo["ssl_ca_cert"]; pem != "" {
-		if IsRef(pem) {
-			if pem, err = secrets.Resolve(pem); err != nil {
-				return Connection{}, fmt.Errorf("resolve VIM %s: %w", name, of("interfaceInfo.ssl_ca_cert", err))
-			}
-		}
-		if out.CACert = unfold(pem); out.CACert == nil {
-			return bad("interfaceInfo.ssl_ca_cert isn't a PEM certificate")
-		}
+	if out.CACert, err = connectionCA(secrets, name, c.InterfaceInfo["ssl_ca_cert"]); err != nil {
+		return Connection{}, err
 	}
 	skip, err := c.SkipsVerification()
 	if err != nil {
 		return bad("%v", err)
 	}
 	out.Insecure = skip && k.reach.SkipVerification
-	access := map[string]string{}
-	for key, value := range c.AccessInfo {
-		if desired.IsSecretKey(key) && value != "" || IsRef(value) {
-			if value, err = secrets.Resolve(value); err != nil {
-				return Connection{}, fmt.Errorf("resolve VIM %s: %w", name, of("accessInfo."+key, err))
-			}
-		}
-		access[key] = value
+	access, err := connectionAccess(secrets, name, c.AccessInfo)
+	if err != nil {
+		return Connection{}, err
 	}
-	if access["oidc_token_url"] != "" {
-		return bad("accessInfo.oidc_token_url: tokens of an identity provider aren't fetched: give bearer_token")
-	}
+
 	out.Token = []byte(access["bearer_token"])
 	out.Username, out.Password = []byte(access["username"]), []byte(access["password"])
 	out.ClientCert, out.ClientKey = []byte(access["client_cert"]), []byte(access["client_key"])
@@ -181,6 +167,39 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connec
 		return bad("accessInfo has neither bearer_token, nor username and password, nor client_cert and client_key")
 	}
 	return out, nil
+}
+
+// connectionCA is the certificate of interfaceInfo.ssl_ca_cert, nil where none is given.
+func connectionCA(secrets Scoped, name, pem string) (ca []byte, err error) {
+	if pem == "" {
+		return nil, nil
+	}
+	if IsRef(pem) {
+		if pem, err = secrets.Resolve(pem); err != nil {
+			return nil, fmt.Errorf("resolve VIM %s: %w", name, of("interfaceInfo.ssl_ca_cert", err))
+		}
+	}
+	if ca = unfold(pem); ca == nil {
+		return nil, fmt.Errorf("%w: %s: interfaceInfo.ssl_ca_cert isn't a PEM certificate", ErrConnection, name)
+	}
+	return ca, nil
+}
+
+// connectionAccess is accessInfo with its references resolved.
+func connectionAccess(secrets Scoped, name string, info map[string]string) (access map[string]string, err error) {
+	access = map[string]string{}
+	for key, value := range info {
+		if desired.IsSecretKey(key) && value != "" || IsRef(value) {
+			if value, err = secrets.Resolve(value); err != nil {
+				return nil, fmt.Errorf("resolve VIM %s: %w", name, of("accessInfo."+key, err))
+			}
+		}
+		access[key] = value
+	}
+	if access["oidc_token_url"] != "" {
+		return nil, fmt.Errorf("%w: %s: accessInfo.oidc_token_url: tokens of an identity provider aren't fetched: give bearer_token", ErrConnection, name)
+	}
+	return access, nil
 }
 
 // unfold restores PEM certificates whose line ends became blanks; nil where

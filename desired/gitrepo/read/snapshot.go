@@ -157,6 +157,19 @@ func (r *Reader) Difference(ctx context.Context, oldCommit, newCommit string) (d
 			d.Slots[s.Rev] = s
 		}
 	}
+	d.compare(before, after, oldCommit, newCommit)
+	slices.SortFunc(d.Changes, func(a, b Change) int { return cmp.Compare(a.After.Instance, b.After.Instance) })
+	oldKey, err := r.SettingsKey(ctx, oldRoot)
+	if err != nil {
+		return d, err
+	}
+	newKey, err := r.SettingsKey(ctx, newRoot)
+	d.Settings = oldKey != newKey
+	return d, err
+}
+
+// compare fills in the changes and problems of what stood in the directories before, and stands there after.
+func (d *Difference) compare(before, after []*Slot, oldCommit, newCommit string) {
 	byID := map[string]*Change{}
 	at := func(id string) *Change {
 		c := byID[id]
@@ -166,22 +179,19 @@ func (r *Reader) Difference(ctx context.Context, oldCommit, newCommit string) (d
 		}
 		return c
 	}
-	for i := range d.Dirs {
-		if b := before[i]; b != nil && b.Rev.Instance != "" {
-			if after[i] != nil && len(after[i].Problems) > 0 {
-				continue // unreadable now, not gone: it is reported, not terminated
-			}
-			at(b.Rev.Instance).Before = b.Rev
+	for i, b := range before {
+		if b == nil || b.Rev.Instance == "" || after[i] != nil && len(after[i].Problems) > 0 {
+			continue // unreadable now, not gone: it is reported, not terminated
 		}
+		at(b.Rev.Instance).Before = b.Rev
 	}
 	kept := func(i int) bool { return before[i] != nil && before[i].Rev.Instance == after[i].Rev.Instance }
-	for i := range d.Dirs { // who had an id has it before those that are new to it
-		if s := after[i]; s != nil && s.Rev.Instance != "" && kept(i) {
+	for i, s := range after { // who had an id has it before those that are new to it
+		if s != nil && s.Rev.Instance != "" && kept(i) {
 			at(s.Rev.Instance).After = s.Rev
 		}
 	}
-	for i := range d.Dirs {
-		s := after[i]
+	for i, s := range after {
 		if s == nil || s.Stray {
 			continue
 		}
@@ -196,22 +206,10 @@ func (r *Reader) Difference(ctx context.Context, oldCommit, newCommit string) (d
 		c.After = s.Rev
 	}
 	for _, c := range byID {
-		if c.Before.Dir == "" {
-			c.Before.Dir = c.After.Dir
-		}
-		if c.After.Dir == "" {
-			c.After.Dir = c.Before.Dir
-		}
+		c.Before.Dir = cmp.Or(c.Before.Dir, c.After.Dir)
+		c.After.Dir = cmp.Or(c.After.Dir, c.Before.Dir)
 		d.Changes = append(d.Changes, *c)
 	}
-	slices.SortFunc(d.Changes, func(a, b Change) int { return cmp.Compare(a.After.Instance, b.After.Instance) })
-	oldKey, err := r.SettingsKey(ctx, oldRoot)
-	if err != nil {
-		return d, err
-	}
-	newKey, err := r.SettingsKey(ctx, newRoot)
-	d.Settings = oldKey != newKey
-	return d, err
 }
 
 // oldSlots reads the instances before a change. One that can't be parsed never

@@ -95,17 +95,25 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu, gen
 		}
 	}
 	if gk == KindStatefulSet {
-		templates, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "volumeClaimTemplates")
-		list, _ := templates.([]any)
-		for _, x := range list {
-			if t, ok := x.(map[string]any); ok {
-				if err := merge(t, map[string]string{LabelInstance: instance}, "metadata", "labels"); err != nil {
-					return err
-				}
-			}
+		if err := labelClaims(u, instance); err != nil {
+			return err
 		}
 	}
 	return merge(u.Object, own, "metadata", "labels")
+}
+
+// labelClaims marks the claims that a StatefulSet makes as the instance's.
+func labelClaims(u *unstructured.Unstructured, instance string) error {
+	templates, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "volumeClaimTemplates")
+	list, _ := templates.([]any)
+	for _, x := range list {
+		if t, ok := x.(map[string]any); ok {
+			if err := merge(t, map[string]string{LabelInstance: instance}, "metadata", "labels"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // merge sets the entries in the map at path, which it makes where it isn't.

@@ -225,7 +225,22 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 			f.Count = int(n)
 		}
 	}
-	switch gk {
+	f.readKind(u, labels, annotations)
+	if f.manual = f.manual && f.controller.uid == ""; f.manual || makesPods(gk) {
+		f.written = writtenAt(i, u)
+	}
+	assess(f, u)
+	f.lacks = makesPods(gk) && lacksPods(f, u)
+	if f.Deleting {
+		f.ready, f.Dead, f.failure = false, false, ""
+		f.Reason = leaving(f, u)
+	}
+	return f
+}
+
+// readKind reads what only objects of the kind have.
+func (f *Fact) readKind(u *unstructured.Unstructured, labels, annotations map[string]string) {
+	switch f.GroupKind {
 	case manifest.KindDeployment:
 		f.unheeded, f.replaces = unheeded(u), true
 	case manifest.KindJob:
@@ -258,16 +273,6 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindPod:
 		f.pod, f.immutable = podFactOf(u), annotations[manifest.AnnotationImmutable]
 	}
-	if f.manual = f.manual && f.controller.uid == ""; f.manual || makesPods(gk) {
-		f.written = writtenAt(i, u)
-	}
-	assess(f, u)
-	f.lacks = makesPods(gk) && lacksPods(f, u)
-	if f.Deleting {
-		f.ready, f.Dead, f.failure = false, false, ""
-		f.Reason = leaving(f, u)
-	}
-	return f
 }
 
 // makesPods kinds make their pods themselves, and tell only in events that they couldn't.

@@ -28,27 +28,8 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 		wanted[x.Key] = x
 	}
 	switching := v.otherGeneration(want.Generation)
-	manual := v.manualOwners(r, wanted)
 	var o plan.Observed
-	for _, f := range facts {
-		if f.GroupKind != manifest.KindPod {
-			continue
-		}
-		if u, ok := v.unit(f); ok {
-			if m := manual[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
-				u.Outdated = m.outdated(f)
-			}
-			if why := v.blocks(f); why != "" {
-				u.Outdated, u.Blocks = cmp.Or(u.Outdated, why), true
-			}
-			if by := c.autoscaler(u.Owner); by != "" {
-				u.Metadata["autoscaler"] = by
-			}
-			o.Units = append(o.Units, u)
-		} else if u, ok := v.other(f); ok {
-			o.Others = append(o.Others, u)
-		}
-	}
+	o.Units, o.Others = c.units(v, facts, v.manualOwners(r, wanted))
 	for _, f := range facts {
 		x, isWanted := wanted[f.Key]
 		switch {
@@ -66,11 +47,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 				seen.Keep = keptReplicas(f.Count) // one of the next generation may begin with it
 			}
 			if isWanted {
-				seen.Outgrown = f.Outgrown(r, x)
-				if x.Directs && switching {
-					c.switched(v, r, want.Generation, f, &seen)
-					seen.Marked, seen.Blurred = v.unmarked(r, want.Generation, f) != nil, v.held(r, want.Generation, f) != nil
-				}
+				c.compare(v, r, want.Generation, switching, f, x, &seen)
 				if seen.Digest == x.Digest && suspected(f) {
 					seen.Digest = "drifted from " + seen.Digest
 				}
@@ -83,6 +60,42 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, forme
 	sortObjects(o.Objects)
 	slices.SortFunc(o.Units, func(a, b plan.Unit) int { return cmp.Compare(a.Key, b.Key) })
 	return o, nil
+}
+
+// units are the pods that are VNFCs, and others those that live as such do.
+func (c *Cache) units(v *view, facts []*Fact, manual map[string]*manualOwner) (units, others []plan.Unit) {
+	for _, f := range facts {
+		if f.GroupKind != manifest.KindPod {
+			continue
+		}
+		u, ok := v.unit(f)
+		if !ok {
+			if u, ok = v.other(f); ok {
+				others = append(others, u)
+			}
+			continue
+		}
+		if m := manual[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
+			u.Outdated = m.outdated(f)
+		}
+		if why := v.blocks(f); why != "" {
+			u.Outdated, u.Blocks = cmp.Or(u.Outdated, why), true
+		}
+		if by := c.autoscaler(u.Owner); by != "" {
+			u.Metadata["autoscaler"] = by
+		}
+		units = append(units, u)
+	}
+	return units, others
+}
+
+// compare adds what of a wanted object isn't as its render. switching reports whether traffic goes to another generation.
+func (c *Cache) compare(v *view, r *manifest.Form, generation string, switching bool, f *Fact, x plan.Object, seen *plan.ObservedObject) {
+	seen.Outgrown = f.Outgrown(r, x)
+	if x.Directs && switching {
+		c.switched(v, r, generation, f, seen)
+		seen.Marked, seen.Blurred = v.unmarked(r, generation, f) != nil, v.held(r, generation, f) != nil
+	}
 }
 
 // late reports whether claims of the storage class are bound once a pod uses them.
