@@ -60,7 +60,7 @@ func TestADraftIsDeletedByWhoBroughtItAlone(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("%s pushes %s: %v %s", who, spec, err, said)
 		}
-		if !want && !strings.Contains(said, "deleted or rewritten by who brought it") && !strings.Contains(said, "can't be deleted") && !strings.Contains(said, "can't be rewritten") {
+		if !want && !strings.Contains(said, "deleted or rewritten by the caller who brought") && !strings.Contains(said, "can't be deleted") && !strings.Contains(said, "can't be rewritten") {
 			t.Errorf("%s pushes %s: %s", who, spec, said)
 		}
 	}

@@ -55,10 +55,6 @@ func (p *pass) lookAtOperation(ctx context.Context, _ Action) (ending, error) {
 	if p.s.Operation, err = p.oplog.Operation(ctx, p.s.Record.Open); err != nil {
 		return over, fmt.Errorf("operation %s: %w", p.s.Record.Open, err)
 	}
-	op := p.s.Operation
-	if err := p.revisions.ofOperation(ctx, p.id, op); err != nil && op.State != lcm.FailedTemp {
-		return over, p.outcomes.giveUp(ctx, &attempt{op: op, journal: op.Journal}, err)
-	}
 
 	return goOn, nil
 }
@@ -66,8 +62,14 @@ func (p *pass) lookAtOperation(ctx context.Context, _ Action) (ending, error) {
 func (p *pass) lookAtBehind(ctx context.Context, _ Action) (ending, error) {
 	var err error
 	p.s.Behind, err = p.behind(ctx, p.s.Record, p.s.Operation)
+	if err != nil || p.s.Behind || p.s.Operation == nil || p.s.Operation.State == lcm.FailedTemp {
+		return goOn, err
+	}
+	if err := p.revisions.ofOperation(ctx, p.id, p.s.Operation); err != nil { // not before all commits are here that it was decided by
+		return over, p.outcomes.giveUp(ctx, &attempt{op: p.s.Operation, journal: p.s.Operation.Journal}, err)
+	}
 
-	return goOn, err
+	return goOn, nil
 }
 
 // resolveRequest finds out what became of a request whose member is gone.

@@ -34,6 +34,9 @@ func (r *Repo) Prove(ctx context.Context, rev desired.Revision, proposal string,
 
 	if now, exists := r.Lookup(rev.Instance); !exists || now.Dir != rev.Dir || now.Tree != rev.Tree {
 		ran, err := r.proves(ctx, rev, proposal, judge)
+		if errors.As(err, new(*desired.UnprovenError)) {
+			ran, err = r.provesOnceKnown(ctx, rev, proposal, judge, err)
+		}
 		if err != nil || !ran {
 			return err
 		}
@@ -65,7 +68,7 @@ func (r *Repo) proves(ctx context.Context, rev desired.Revision, proposal string
 	}
 	data, err := r.read.Objects.Get(ctx, git.KindCommit, rev.Commit)
 	if errors.Is(err, git.ErrMissing) {
-		return false, r.behindOr(ctx, rev, unproven)
+		return false, unproven
 	} else if err != nil {
 		return false, r.read.Damaged("commit "+rev.Commit, err)
 	}
@@ -87,7 +90,7 @@ func (r *Repo) proves(ctx context.Context, rev desired.Revision, proposal string
 		return false, err
 	}
 	if !inHistory {
-		return false, r.behindOr(ctx, rev, unproven)
+		return false, unproven
 	}
 
 	// The commits of one push are judged by the last. Another one may have had any content.
@@ -108,17 +111,21 @@ func (r *Repo) proves(ctx context.Context, rev desired.Revision, proposal string
 	return false, nil
 }
 
-// behindOr returns an error that passes where this mirror lacks commits that others have followed, else err.
-func (r *Repo) behindOr(ctx context.Context, rev desired.Revision, err error) error {
-	known, failed := r.Knows(ctx, rev.Commit)
-	if failed != nil {
-		return failed
+// provesOnceKnown proves a revision again that wasn't proved for a reason: another process may have made its commit, which
+// came here meanwhile or still has to come.
+func (r *Repo) provesOnceKnown(ctx context.Context, rev desired.Revision, proposal string, judge func(*desired.Instance) error, reason error) (bool, error) {
+	if !git.IsHash(rev.Commit) {
+		return false, reason
+	}
+	known, err := r.Knows(ctx, rev.Commit)
+	if err != nil {
+		return false, err
 	}
 	if !known {
-		return fmt.Errorf("%w: commit %s isn't here yet", desired.ErrUnavailable, rev.Commit)
+		return false, fmt.Errorf("%w: commit %s isn't here yet", desired.ErrUnavailable, rev.Commit)
 	}
 
-	return err
+	return r.proves(ctx, rev, proposal, judge)
 }
 
 // instanceAt reads the instance of a revision, and reports whether the commit has it there with this content.
