@@ -80,7 +80,7 @@ func (r revisions) ofOperation(ctx context.Context, id string, op *lcm.Operation
 	}
 	r = r.proposing(op)
 	for _, rev := range revs {
-		if rev.Tree == "" || op.Proposed() && rev == op.After { // what is proposed may not be here, and nothing of it runs
+		if rev.Tree == "" {
 			continue
 		}
 		var refused *drivers.RefusedError

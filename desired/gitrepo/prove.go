@@ -67,7 +67,9 @@ func (r *Repo) proves(ctx context.Context, rev desired.Revision, proposal string
 		return kept, err
 	}
 	data, err := r.read.Objects.Get(ctx, git.KindCommit, rev.Commit)
-	if errors.Is(err, git.ErrMissing) {
+	if errors.Is(err, git.ErrMissing) && proposal != "" {
+		return false, fmt.Errorf("%w: the proposed commit %s isn't here yet", desired.ErrUnavailable, rev.Commit) // another replica has made it
+	} else if errors.Is(err, git.ErrMissing) {
 		return false, unproven
 	} else if err != nil {
 		return false, r.read.Damaged("commit "+rev.Commit, err)
