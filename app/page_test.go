@@ -331,7 +331,16 @@ func TestThePageShowsWhyAnInstantiationWasRolledBack(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if body := show(followID); strings.Contains(body, "rolled back") {
-		t.Error("the page of another instance shows it, too")
+	if body := show(followID); strings.Contains(body, "rolled back") || strings.Contains(body, `id="waits-for"`) {
+		t.Error("the page of another instance shows it, too, or that it waits")
 	}
+
+	frozen := fmt.Sprintf("freezes:\n- {from: %s, until: %s, reason: new year}\n", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	change(f.desired, map[string]string{"maintenance.yaml": frozen, "instances/a/vnf.yaml": f.file("levels: {front: 2}\n")})
+	kit.Eventually(t, func() error {
+		if body := show(followID); !strings.Contains(body, `id="waits-for"`) {
+			return fmt.Errorf("the page doesn't show that the instance waits: %.200s", body)
+		}
+		return nil
+	})
 }
