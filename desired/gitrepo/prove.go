@@ -67,11 +67,13 @@ func (r *Repo) proves(ctx context.Context, rev desired.Revision, proposal string
 		return kept, err
 	}
 	data, err := r.read.Objects.Get(ctx, git.KindCommit, rev.Commit)
-	if errors.Is(err, git.ErrMissing) && proposal != "" {
+	missing := errors.Is(err, git.ErrMissing)
+	switch {
+	case missing && proposal != "":
 		return false, fmt.Errorf("%w: the proposed commit %s isn't here yet", desired.ErrUnavailable, rev.Commit) // another replica has made it
-	} else if errors.Is(err, git.ErrMissing) {
+	case missing:
 		return false, unproven
-	} else if err != nil {
+	case err != nil:
 		return false, r.read.Damaged("commit "+rev.Commit, err)
 	}
 	own, sealed := r.ownCommit(rev.Commit, data)
