@@ -111,7 +111,9 @@ func (w *world) checkDeletions(ctx context.Context, operations []load.Occurrence
 		}
 		for _, v := range w.vnfs {
 			set := a.Ref.Name[:max(strings.LastIndex(a.Ref.Name, "-"), 0)]
-			replaced := strings.HasPrefix(a.Ref.Name, "probe") || slices.Contains(w.orphaned[v.id], set)
+			// A StatefulSet waits in vain for a pod of a former template that isn't ready.
+			waits := strings.HasPrefix(a.Ref.Name, "store")
+			replaced := strings.HasPrefix(a.Ref.Name, "probe") || waits || slices.Contains(w.orphaned[v.id], set)
 			if v.namespace == a.Ref.Namespace && !(replaced && changing(operations, v, a.At)) {
 				errs = append(errs, w.about(v, "Jibe deleted pod %s %q at %s, which no commit condemns", a.Ref.Name, uid, a.At))
 			}
