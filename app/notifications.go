@@ -28,7 +28,7 @@ type NotifyOptions struct {
 	CA string
 }
 
-// newNotify makes the service of subscriptions; told says who is told of what.
+// newNotify makes the service of subscriptions; told says which subscription gets what.
 func (s *state) newNotify(told *api.Told) (*notify.Service, error) {
 	c := notify.Config{Store: s.replica.Records, Oplog: s.oplog, Secrets: s.keeper.For(secret.ForSubscriptions()), Sealer: s.replica.Sealer(), Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: told.Sees, Trace: s.tracing.Tracer, Observe: s.meters.Notification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}

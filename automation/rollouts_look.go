@@ -134,7 +134,7 @@ func (r *Rollouts) lookAt(ctx context.Context, s *seen, h desired.Head, product 
 	return nil
 }
 
-// lookBack tells what became of the attempts at an instance, and whether it can be taken back.
+// lookBack tells what became of the attempts at an instance, and whether it can be rolled back.
 func (r *Rollouts) lookBack(ctx context.Context, x *loaded, f *rollout.Fact, tried []desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
 	if err := r.find(ctx, f, tried, h, e); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (r *Rollouts) lookBack(ctx context.Context, x *loaded, f *rollout.Fact, tri
 	}
 	f.Back = tried[at].Tree != "" && h.Tree == tried[at].Prior
 	if x.r.Failures.Then == desired.ThenHalt && x.r.State != desired.RolloutAborted {
-		return nil // nothing is taken back
+		return nil // nothing is rolled back
 	}
 	return r.returns(ctx, f, x.r.Failures.Then, tried[:at+1], h, e)
 }

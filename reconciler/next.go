@@ -81,7 +81,7 @@ func within(again, most time.Duration) time.Duration {
 }
 
 // lookAgain is after how long the instance is looked at again at the latest, whatever the pass ends with; 0 for no such
-// time. It is for what nobody tells of.
+// time. It is for what no event tells.
 func (s *Situation) lookAgain() time.Duration {
 	if s.Seen.Has(PartCare) {
 		return neededAgain

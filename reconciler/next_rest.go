@@ -98,7 +98,7 @@ func nextDrift(s *Situation) Action {
 	return nextRepair(s)
 }
 
-// nextSight reads what runs, as far as it takes to say whether it differs.
+// nextSight reads what runs, as far as it takes to know whether it differs.
 func nextSight(s *Situation) (a Action, decided bool) {
 	x := &s.Rest
 	if !s.Seen.Has(PartSight) {

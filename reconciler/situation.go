@@ -9,7 +9,7 @@ import (
 )
 
 // Situation is what a pass knows of one instance when it asks [Next] what to do. It is plain data: nothing in it can
-// be called, and nobody changes what it points to. Parts of it are read when Next asks for them ([Look]), so that a
+// be called, and what it points to is never changed. Parts of it are read when Next asks for them ([Look]), so that a
 // pass of an instance at rest reads no more than it needs.
 type Situation struct {
 	// Now is the time of the pass, and Seen has the parts that were read.

@@ -8,7 +8,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 )
 
-// Told says who is told of what happens.
+// Told hands what happens to those who asked for it.
 type Told struct {
 	Identities *auth.Identities // nil where everyone is let in
 	Repo       Places

@@ -19,7 +19,7 @@ func (a *Recorder) Overridden(ctx context.Context, op *lcm.Operation, by, reason
 	}
 }
 
-// Merged records that a request was let go on, by whoever has merged its pull request.
+// Merged records that a request was let go on, by the person who merged its pull request.
 func (a *Recorder) Merged(ctx context.Context, op *lcm.Operation, by string) {
 	r := audit.Record{Identity: by, Action: "merge", Object: fmt.Sprintf("%s of VNF instance %s", op.Type, op.Instance), Outcome: audit.Done,
 		Reason: fmt.Sprintf("merges what %s asked for", cmp.Or(op.RequestedBy, "somebody")), Commit: op.After.Commit, Result: "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}

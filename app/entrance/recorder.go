@@ -63,7 +63,7 @@ func newRecorder(log audit.Log, anyway bool) *Recorder {
 			Help: "Records of refused requests that were left out of the audit log because there were too many of them."})}
 }
 
-// Host records what somebody did on the host.
+// Host records what a person did on the host.
 func (a *Recorder) Host(action, object, reason string) error {
 	err := a.Record(context.Background(), audit.Record{Identity: audit.HostUser(), Issuer: auth.IssuerHost, Action: action, Object: object, Outcome: audit.Done, Reason: reason})
 	if err != nil && !a.anyway {

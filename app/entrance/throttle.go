@@ -89,7 +89,7 @@ const (
 
 type attemptKey struct{}
 
-// Presented says whether a request has credentials.
+// Presented reports whether a request has credentials.
 func Presented(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "" || r.Header.Get("X-Auth-Token") != ""
 }

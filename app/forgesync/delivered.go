@@ -26,7 +26,7 @@ type Delivered struct {
 	wake  chan struct{} // nil where no other process serves
 }
 
-// DeliveredConfig says who is told of deliveries.
+// DeliveredConfig says who learns of deliveries.
 type DeliveredConfig struct {
 	Store  store.Store
 	Oplog  *oplog.Log

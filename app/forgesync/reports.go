@@ -27,7 +27,7 @@ type ReporterConfig struct {
 	Poll     time.Duration
 	Reviewer Reviewer
 	Rollouts Rollouts
-	// Refused reports whether an instance's file isn't obeyed.
+	// Refused reports whether an instance's file is not in effect.
 	Refused func(instance string) bool
 	// Page is the address of a page, "" where there is none.
 	Page func(kind, id string) string

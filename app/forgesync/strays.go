@@ -18,7 +18,7 @@ const strayPause = 10 * time.Minute
 // wholePause is how often it is looked whether the store is whole.
 const wholePause = 250 * time.Millisecond
 
-// Strays removes branches on which requests were proposed that nobody knows of any more. A forge may carry out a push
+// Strays removes branches whose proposed requests have no record any more. A forge may carry out a push
 // that was given up: its client was told so or had no answer, the request is forgotten, and the branch comes
 // nevertheless. Whoever merged it would begin what somebody may have asked for anew since.
 type Strays struct {

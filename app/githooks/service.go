@@ -18,7 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo/read"
 )
 
-// Config says what pushes are held against, and who is told of them.
+// Config says what pushes are held against, and who learns of them.
 type Config struct {
 	Repo     Repo
 	Auth     auth.Authenticator
@@ -31,13 +31,13 @@ type Config struct {
 	Desired, Packages string
 	// ShareDesired lets who may read some projects fetch the desired repository, which shows all.
 	ShareDesired bool
-	// SignedByPusher demands that whoever pushes to the desired branch has signed each commit of the push, by a key
+	// SignedByPusher demands that the pusher of the desired branch has signed each commit of the push, by a key
 	// of the file Signers.
 	SignedByPusher bool
 	Signers        string
 	// Describe says what a landing would change.
 	Describe func(ctx context.Context, l admission.Landing, u check.RefUpdate, signers string) (*admission.Push, error)
-	// Rejected is told of pushes that are refused, and Arrived of those to the branch that are taken.
+	// Rejected is called for pushes that are refused, and Arrived for those to the branch that are taken.
 	Rejected func(forbidden bool, problems []*desired.Problem)
 	Arrived  func(branch string, updates []check.RefUpdate, began time.Time)
 	// Register adds what is measured.

@@ -45,7 +45,7 @@ type Probed interface{ Probe(size int) error }
 type Written interface {
 	// LastWrite returns when the last write ended, and its error if it failed.
 	LastWrite() (at time.Time, err error)
-	// Probe tries to write size bytes that nobody reads.
+	// Probe tries to write size bytes, and removes them.
 	Probe(ctx context.Context, size int) error
 }
 

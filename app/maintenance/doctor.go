@@ -54,7 +54,7 @@ type Doctor struct {
 	Health   func() error
 }
 
-// AuditLog says whether it can be written, and where it ends.
+// AuditLog reports whether it can be written, and where it ends.
 type AuditLog interface {
 	Ready() error
 	End() audit.Head

@@ -102,7 +102,7 @@ func (s *Replica) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Announces reports whether subscribers are told of packages by this process.
+// Announces reports whether this process notifies subscribers of packages.
 func (s *Replica) Announces() bool { return !s.Shared() || s.announcing.Load() }
 
 // Announce has this process tell subscribers of packages, as the only one of all replicas, until ctx ends. The others may

@@ -61,7 +61,7 @@ func Cut(ctx context.Context, opt CutOptions) (CutReport, error) {
 	})
 }
 
-// notObeyed opens the repository, and returns what isn't obeyed at head.
+// notObeyed opens the repository, and returns what is not in effect at head.
 func notObeyed(ctx context.Context, opt Options) ([]*desired.Problem, error) {
 	r, err := Open(ctx, opt)
 	if err != nil {

@@ -74,7 +74,7 @@ func Rules() []Rule {
 		},
 		{
 			From: []string{"desired/gitrepo/archive"}, Never: []string{"desired/gitrepo", "desired/gitrepo/read", "desired/gitrepo/check"},
-			Why: "history is archived by its objects; what isn't obeyed is handed in",
+			Why: "history is archived by its objects; what is not in effect is handed in",
 		},
 		{
 			From: []string{"desired/gitrepo/objects"}, Never: []string{"desired/gitrepo/message"},

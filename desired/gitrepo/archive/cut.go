@@ -50,9 +50,9 @@ type CutOptions struct {
 	Moving []desired.Revision
 	// Named are the revisions whose directories must stay readable, besides.
 	Named []desired.Revision
-	// Problems returns what isn't obeyed at head. Nothing is cut where there is any.
+	// Problems returns what is not in effect at head. Nothing is cut where there is any.
 	Problems func(ctx context.Context) ([]*desired.Problem, error)
-	// Step is told of each step before it ("choose", "graft", "drop"): an error ends the cut there. nil listens to none.
+	// Step is called before each step ("choose", "graft", "drop"): an error ends the cut there. nil listens to none.
 	Step func(name string) error
 }
 

@@ -29,7 +29,7 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\x00", "")), " ")
 }
 
-// Clip keeps a name that somebody else gave short enough for a message.
+// Clip keeps a name from outside short enough for a message.
 func Clip(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"

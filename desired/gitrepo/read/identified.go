@@ -14,7 +14,7 @@ type Identified struct {
 	Watched bool
 }
 
-// MostChanged bounds what a push copies where nobody takes what has changed.
+// MostChanged bounds what a push copies where no reader takes what has changed.
 const MostChanged = 4096
 
 // Set puts a slot under an id.

@@ -230,7 +230,7 @@ func (x *Index) Lookup(id string) (desired.Revision, bool) {
 	return s.Rev, true
 }
 
-// Problems returns what isn't obeyed in the instances' directories, by file.
+// Problems returns what is not in effect in the instances' directories, by file.
 func (x *Index) Problems() []*desired.Problem {
 	var out, links []*desired.Problem
 	for _, s := range x.Bad.All() {

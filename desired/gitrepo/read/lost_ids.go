@@ -28,7 +28,7 @@ type loss struct {
 	Swapped string
 }
 
-// Moved says whether the directory has another name too.
+// Moved reports whether the directory has another name too.
 func (l loss) Moved() bool { return l.Was.Dir != l.Now.Dir }
 
 // Problem describes what is wrong with the directory that took the place.
@@ -226,7 +226,7 @@ func (r *Reader) Described(ctx context.Context, s *Slot) (*Slot, error) {
 	return SlotOf(s.Rev, in), nil
 }
 
-// Slipped says whether one commit on the way to head made the loss, along the first parents:
+// Slipped reports whether one commit on the way to head made the loss, along the first parents:
 // the VNF was running before it, and had another id after it. If one commit ended or removed
 // the instance and a later one began another, both were meant, however fast they came.
 func (r *Reader) Slipped(ctx context.Context, head string, l loss) (bool, error) {

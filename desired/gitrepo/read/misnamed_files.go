@@ -64,7 +64,7 @@ func (r *Reader) misnamed(ctx context.Context, c DirChange, commit string) (*Slo
 	return nil, nil
 }
 
-// WasMisnamed says whether a commit left the directory, whose tree it made, with a file
+// WasMisnamed reports whether a commit left the directory, whose tree it made, with a file
 // that ought to be its instance's.
 func (r *Reader) WasMisnamed(ctx context.Context, dir, tree string, c PastCommit) (bool, error) {
 	change := DirChange{Dir: dir, stray: tree}

@@ -23,7 +23,7 @@ type Reader struct {
 	forms   *desired.Forms
 	firsts  *lru.Cache[firstSpelled] // by the paths of the folders
 	authors authors
-	// Pushed says who pushed up to a commit, nil where nobody is known; nil knows none.
+	// Pushed says who pushed up to a commit, nil where no pusher is known; nil knows none.
 	Pushed func(ctx context.Context, commit string) (*Push, error)
 }
 

@@ -17,7 +17,7 @@ import (
 type SettingsState struct {
 	key      string            // of head's files
 	Good     *desired.Settings // what counts
-	Err      error             // why nothing does: nobody knows where packages come from
+	Err      error             // why nothing does: it is not known where packages come from
 	Files    map[string]InForce
 	Held     bool // something counts that is gone from head
 	Clash    bool // files of head can't stand together

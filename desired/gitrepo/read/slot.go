@@ -12,7 +12,7 @@ type Slot struct {
 	Name   string           // of the VNF
 	traits unique.Handle[traits]
 	needs  []desired.Need
-	// Problems are set where the directory's content isn't obeyed: rev is then the last good
+	// Problems are set where the directory's content is not in effect: rev is then the last good
 	// revision.
 	Problems []*desired.Problem
 	// Lost says that the directory has lost the id of what runs; a person may accept that.
