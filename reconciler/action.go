@@ -74,6 +74,7 @@ const (
 	EndOverdue  // end the attempt with what the VIM says of the object that was waited for
 	EndUndone   // end the attempt, as what it does is undone each time
 	EndUnproven // end the attempt, as its record was changed
+	EndForeign  // end the attempt, as git proves no revision that its record names
 	Complete    // end the operation, as what is wanted is there
 	verbCount
 )
@@ -83,7 +84,7 @@ var verbNames = [verbCount]string{
 	"reject", "fill in", "pin at rest", "create record", "fast-forward", "roll back", "begin", "retry",
 	"leave alone", "show drift", "refuse repair", "begin repair", "retry repair",
 	"halt", "tell wait", "free operation", "obtain grant", "park", "do unseen steps", "issue", "start",
-	"end", "end overdue", "end undone", "end unproven", "complete",
+	"end", "end overdue", "end undone", "end unproven", "end foreign", "complete",
 }
 
 func (v Verb) String() string { return verbNames[v] }

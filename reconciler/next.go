@@ -32,6 +32,13 @@ func Next(s Situation) Action {
 	if s.Behind {
 		return rest(behindPause, "commits that other replicas decided by")
 	}
+	// Not before all commits are here that the operation was decided by.
+	if active := op != nil && op.State != lcm.FailedTemp; active && !s.Seen.Has(PartProof) {
+		return look(PartProof)
+	}
+	if s.Foreign != nil {
+		return Action{Do: EndForeign}
+	}
 
 	var a Action
 	if op == nil || op.State == lcm.FailedTemp {
@@ -93,7 +100,7 @@ func (s *Situation) lookAgain() time.Duration {
 // ends reports whether the pass ends with an action of the verb, whatever comes of it.
 func (v Verb) ends() bool {
 	switch v {
-	case Rest, LeaveToRequest, FillIn, LeaveAlone, RefuseRepair, Halt, Park, End, EndOverdue, EndUndone, EndUnproven, Complete:
+	case Rest, LeaveToRequest, FillIn, LeaveAlone, RefuseRepair, Halt, Park, End, EndOverdue, EndUndone, EndUnproven, EndForeign, Complete:
 		return true
 	}
 

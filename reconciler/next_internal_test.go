@@ -286,7 +286,7 @@ func (s *told) set(section, line string) error {
 		s.Rest.Due = append(s.Rest.Due, step(bare, attributes))
 	case "rest failed":
 		s.Rest.Resting, s.Rest.Pausing = noon.Add(-attributes.duration("since")), attributes.duration("pause")
-		s.Rest.Freed, s.Rest.Ask = attributes.is("freed"), attributes.duration("ask")
+		s.Rest.Freed, s.Rest.Ask, s.Rest.Lacks = attributes.is("freed"), attributes.duration("ask"), attributes.is("lacks")
 	case "rest refused":
 		s.Rest.Refused, s.Rest.Hooks = attributes.duration("for"), attributes["hooks"]
 		s.Rest.Window.Why, s.Rest.Again = attributes["window"], attributes.duration("again")

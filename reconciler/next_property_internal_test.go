@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -75,6 +76,9 @@ func (g generator) situation() *told {
 	if g.maybe() {
 		s.Operation, s.Record.Open = g.operation(), "op"
 	}
+	if g.IntN(6) == 0 {
+		s.Foreign = errors.New("another instance's")
+	}
 	s.Head, s.Exists, s.Suspended = g.tree(), g.maybe(), g.IntN(6) == 0
 	s.Proposal = ProposalFacts{Merged: g.IntN(6) == 0, Again: g.short()}
 	s.Change = ChangeFacts{Before: g.intent(), After: g.intent(), FailedFrom: g.intent(), FailedTo: g.intent(), Next: g.operation(), Due: g.maybe(),
@@ -86,7 +90,7 @@ func (g generator) situation() *told {
 		s.blocked = Part(g.IntN(int(partCount))).String()
 	}
 	s.Rest = RestFacts{Stands: &desired.Instance{Suspend: g.IntN(6) == 0, Held: g.name()}, Unseen: g.IntN(6) == 0, Pause: g.short(), Unconfirmed: g.maybe(), Due: g.steps(),
-		Examined: g.maybe(), Resting: noon, Pausing: g.short(), Freed: g.maybe(), Ask: g.short(), Refused: g.short(), Hooks: g.name(), Window: WindowFacts{Why: g.name()}}
+		Examined: g.maybe(), Resting: noon, Pausing: g.short(), Lacks: g.maybe(), Freed: g.maybe(), Ask: g.short(), Refused: g.short(), Hooks: g.name(), Window: WindowFacts{Why: g.name()}}
 	s.Attempt = AttemptFacts{Awaits: g.name(), Care: g.maybe(), Pending: g.maybe(), Again: g.short(), Overtaken: g.IntN(6) == 0, Limit: time.Minute, Left: g.short(),
 		Steps: g.steps(), MovedOn: g.maybe(), Stood: g.short(), Grace: time.Second, Times: g.IntN(8), Quiet: g.short(), Batches: g.IntN(20), Contended: g.maybe()}
 

@@ -138,11 +138,22 @@ func nextRepair(s *Situation) Action {
 	return Action{Do: BeginRepair}
 }
 
+// nextTry is when the failed repair is tried again, though nothing moves. What another program undoes each time waits for
+// long, unless something is absent meanwhile.
+func (x *RestFacts) nextTry() time.Time {
+	pause := x.Pausing
+	if x.Failed.Contended && x.Lacks {
+		pause = min(pause, lackPause)
+	}
+
+	return x.Resting.Add(pause)
+}
+
 // nextRetry tries an automatic operation that failed once more: when its pause is over, when everything is right
 // without it, when something new is wrong, or when what stood in its way has gone.
 func nextRetry(s *Situation) Action {
 	x := &s.Rest
-	next := x.Resting.Add(x.Pausing)
+	next := x.nextTry()
 	wait := next.Sub(s.Now)
 	repaired := len(x.Due) == 0 && !x.Failed.Contended
 	news := len(x.Failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(x.Due), func(step plan.Step) bool { return !x.Failed.Journal.IssuedOn(step.Object) })

@@ -182,6 +182,7 @@ var (
 		PartProposal:     (*pass).lookAtProposal,
 		PartOperation:    (*pass).lookAtOperation,
 		PartBehind:       (*pass).lookAtBehind,
+		PartProof:        (*pass).lookAtProof,
 		PartSuspension:   (*pass).lookAtSuspension,
 		PartHead:         (*pass).lookAtHead,
 		PartPinsAtRest:   (*pass).lookAtPinsAtRest,
@@ -247,6 +248,7 @@ var (
 		EndOverdue:        (*pass).endOverdue,
 		EndUndone:         (*pass).endUndone,
 		EndUnproven:       (*pass).endUnproven,
+		EndForeign:        (*pass).endForeign,
 		Complete:          (*pass).complete,
 	}
 )

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // lookAtRecord reads the instance's record. The views of what waits follow it.
@@ -62,14 +60,22 @@ func (p *pass) lookAtOperation(ctx context.Context, _ Action) (ending, error) {
 func (p *pass) lookAtBehind(ctx context.Context, _ Action) (ending, error) {
 	var err error
 	p.s.Behind, err = p.behind(ctx, p.s.Record, p.s.Operation)
-	if err != nil || p.s.Behind || p.s.Operation == nil || p.s.Operation.State == lcm.FailedTemp {
-		return goOn, err
-	}
-	if err := p.revisions.ofOperation(ctx, p.id, p.s.Operation); err != nil { // not before all commits are here that it was decided by
-		return over, p.outcomes.giveUp(ctx, &attempt{op: p.s.Operation, journal: p.s.Operation.Journal}, err)
-	}
+
+	return goOn, err
+}
+
+// lookAtProof asks git for the revisions that the record of the operation names.
+func (p *pass) lookAtProof(ctx context.Context, _ Action) (ending, error) {
+	p.s.Foreign = p.revisions.ofOperation(ctx, p.id, p.s.Operation)
 
 	return goOn, nil
+}
+
+// endForeign ends an operation whose record names what git doesn't prove: nothing of it may run.
+func (p *pass) endForeign(ctx context.Context, _ Action) (ending, error) {
+	op := p.s.Operation
+
+	return over, p.outcomes.giveUp(ctx, &attempt{op: op, journal: op.Journal}, p.s.Foreign)
 }
 
 // resolveRequest finds out what became of a request whose member is gone.

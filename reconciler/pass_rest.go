@@ -87,9 +87,7 @@ func (p *pass) lookAtSight(ctx context.Context, _ Action) (ending, error) {
 	x.Examined = len(x.Due) > 0 && p.drifts.known(p.id, signature(l.seen, x.Due), r.clocks.now())
 	if x.Failed != nil {
 		x.Resting, x.Pausing = r.clocks.rests(x.Failed), r.pause.of(x.Failed)
-		if x.Failed.Contended && lacks(l.seen, x.Due) {
-			x.Pausing = min(x.Pausing, lackPause)
-		}
+		x.Lacks = lacks(l.seen, x.Due)
 	}
 
 	return goOn, nil
@@ -121,7 +119,7 @@ func (p *pass) lookAtFreed(ctx context.Context, _ Action) (ending, error) {
 	if x.Failed.Contended {
 		state = DriftContended
 	}
-	p.drifts.state(p.id, state, x.Failed.ID, x.Resting.Add(x.Pausing))
+	p.drifts.state(p.id, state, x.Failed.ID, x.nextTry())
 	x.Freed, x.Ask = p.repair.freed(ctx, x.Failed, p.sight, x.Due)
 
 	return goOn, nil

@@ -24,6 +24,8 @@ type Situation struct {
 	Operation *lcm.Operation
 	// Behind reports whether others have decided by commits that this process doesn't have yet ([PartBehind]).
 	Behind bool
+	// Foreign is why git doesn't prove a revision that the operation's record names, nil where it does ([PartProof]).
+	Foreign error
 	// Suspended reports whether head says so while an operation is in progress ([PartSuspension]).
 	Suspended bool
 	// Head is the instance's directory at the branch's head, and Exists reports whether there is one ([PartHead]).
@@ -113,6 +115,8 @@ type RestFacts struct {
 	// Resting is since when Failed is in its state, and Pausing how long it rests.
 	Resting time.Time
 	Pausing time.Duration
+	// Lacks reports whether something that should be there is absent.
+	Lacks bool
 	// Freed reports whether the VIM takes again what it refused ([PartFreed]), and Ask after how long to ask it again.
 	Freed bool
 	Ask   time.Duration
@@ -171,6 +175,7 @@ const (
 	PartProposal
 	PartOperation
 	PartBehind
+	PartProof
 	PartSuspension
 	PartHead
 	PartPinsAtRest
@@ -206,7 +211,7 @@ const (
 )
 
 var partNames = [partCount]string{
-	"record", "proposal", "operation", "behind", "suspension", "head", "pins-at-rest", "intents", "failed", "permit", "seen-window", "override",
+	"record", "proposal", "operation", "behind", "proof", "suspension", "head", "pins-at-rest", "intents", "failed", "permit", "seen-window", "override",
 	"feasible", "pins", "successor", "request", "window", "rest", "standing", "sight", "identity", "examination", "freed", "last-repair", "hooks",
 	"repair-window", "proposed", "needs", "overtaking", "care", "target", "plan", "admission", "moved", "failure",
 }

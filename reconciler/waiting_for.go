@@ -14,7 +14,7 @@ func WaitingFor(s Situation) string { return reasonOf(Next(s), s) }
 // reasonOf is [WaitingFor] where Next has answered a.
 func reasonOf(a Action, s Situation) string {
 	switch a.Do {
-	case End, EndOverdue, EndUndone, EndUnproven, Complete:
+	case End, EndOverdue, EndUndone, EndUnproven, EndForeign, Complete:
 		return "" // what comes next is for the next pass to say
 	}
 	if a.For != "" {
