@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -249,8 +250,11 @@ func (s *told) set(section, line string) error {
 		return attributes.only("merged", "again", "for")
 	case "instance elsewhere": // what others are at
 		s.RequestWaits, s.Behind, s.Forge = attributes.is("request"), attributes.is("decided"), attributes.is("forge")
+		if attributes.is("unproved") {
+			s.Foreign = errors.New("git doesn't prove it")
+		}
 
-		return attributes.only("request", "decided", "forge")
+		return attributes.only("request", "decided", "forge", "unproved")
 	case "operation is":
 		return s.setOperation(bare, attributes)
 	case "change before":
