@@ -111,6 +111,25 @@ func TestADamagedFileIsAClearError(t *testing.T) {
 	}
 }
 
+// A process may be killed when bbolt has made the file, and hasn't written to it.
+func TestAnEmptyFileIsANewStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jibe.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	s, err := bolt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), store.Record{Key: "k", Value: []byte("v")}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAPathThatCannotBeIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "absent", "jibe.db")
 	if _, err := bolt.Open(path); err == nil || !strings.Contains(err.Error(), path) {

@@ -137,6 +137,9 @@ func syncDir(path string) error {
 // verify reads all of a file that has no list of free pages: bbolt is about to look for them in a
 // goroutine of its own, which a damaged page would make kill the process.
 func verify(path string, locked time.Duration) error {
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+		return nil // a process that was killed had just made it, and bbolt has yet to write its first pages
+	}
 	if !unlisted(path) {
 		return nil
 	}
